@@ -1,4 +1,5 @@
-// The seam between the engine and a device. A backend adopts weights, owns buffers, compiles plans to programs and runs steps.
+// The seam between the engine and a device. A backend adopts weights, owns buffers, compiles plans to programs and runs
+// steps.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +30,8 @@ struct Ticket {
   uint64_t number = 0;
 };
 
-/// What compile() binds: a handle for every weight of the plan's table, and one for every state buffer of the plan by index.
+/// What compile() binds: a handle for every weight of the plan's table, and one for every state buffer of the plan by
+/// index.
 struct Bindings {
   std::vector<WeightHandle> weights;  // [weight table]
   std::vector<BufferHandle> states;   // [plan buffers], unset for temporaries
@@ -45,7 +47,8 @@ struct BackendMemory {
 class Program {
  public:
   virtual ~Program() = default;
-  /// Enqueues one step; the step is read before submit returns. Aborts on a step that breaks the plan's limits (our bug).
+  /// Enqueues one step; the step is read before submit returns. Aborts on a step that breaks the plan's limits (our
+  /// bug).
   virtual Ticket submit(const Step& step) = 0;
   /// Text: launches with levels, for golden files and people.
   virtual std::string describe() const = 0;

@@ -11,8 +11,12 @@ struct Bf16 {
   uint16_t bits = 0;
 };
 
-constexpr float to_float(Bf16 value) { return std::bit_cast<float>(static_cast<uint32_t>(value.bits) << 16); }
-constexpr float to_float(float value) { return value; }
+constexpr float to_float(Bf16 value) {
+  return std::bit_cast<float>(static_cast<uint32_t>(value.bits) << 16);
+}
+constexpr float to_float(float value) {
+  return value;
+}
 
 /// Rounds to nearest, ties to even; NaN stays NaN.
 constexpr Bf16 to_bf16(float value) {

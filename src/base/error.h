@@ -1,5 +1,6 @@
 // Errors of the environment (file, checkpoint, device, memory) and of our own logic.
-// Environment: throw Error. Expected failures (bad request, too long, cancelled): Result in result.h. Own bugs: LILY_CHECK aborts.
+// Environment: throw Error. Expected failures (bad request, too long, cancelled): Result in result.h. Own bugs:
+// LILY_CHECK aborts.
 #pragma once
 
 #include <fmt/format.h>
@@ -40,8 +41,8 @@ class Error : public std::runtime_error {
 }  // namespace lily
 
 /// Aborts with a formatted message when an invariant of ours does not hold; on in every build.
-#define LILY_CHECK(condition, ...)                                                        \
-  do {                                                                                    \
-    if (!(condition)) [[unlikely]]                                                        \
+#define LILY_CHECK(condition, ...)                                                      \
+  do {                                                                                  \
+    if (!(condition)) [[unlikely]]                                                      \
       ::lily::check_failed(__FILE__, __LINE__, #condition, ::fmt::format(__VA_ARGS__)); \
   } while (false)

@@ -10,8 +10,12 @@ std::atomic<LogLevel> current_level{LogLevel::kInfo};
 
 }  // namespace
 
-void set_log_level(LogLevel level) { current_level.store(level, std::memory_order_relaxed); }
-LogLevel log_level() { return current_level.load(std::memory_order_relaxed); }
+void set_log_level(LogLevel level) {
+  current_level.store(level, std::memory_order_relaxed);
+}
+LogLevel log_level() {
+  return current_level.load(std::memory_order_relaxed);
+}
 
 void log_line(LogLevel level, std::string_view message) {
   constexpr const char* kNames[] = {"error", "warning", "info", "debug"};

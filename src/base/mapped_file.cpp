@@ -100,7 +100,8 @@ std::string read_file(const std::filesystem::path& path, size_t max_bytes) {
       continue;
     }
     if (got <= 0) {
-      throw Error(ErrorCode::kIo, "cannot read {}: {}", path.string(), got == 0 ? "it became shorter" : std::strerror(errno));
+      throw Error(ErrorCode::kIo, "cannot read {}: {}", path.string(),
+                  got == 0 ? "it became shorter" : std::strerror(errno));
     }
     done += static_cast<size_t>(got);
   }

@@ -29,7 +29,8 @@ class MappedFile {
   size_t size_ = 0;
 };
 
-/// Reads a whole small file (JSON, text) into a string. Throws Error(kIo) when it is missing, a folder, or larger than max_bytes.
+/// Reads a whole small file (JSON, text) into a string. Throws Error(kIo) when it is missing, a folder, or larger than
+/// max_bytes.
 std::string read_file(const std::filesystem::path& path, size_t max_bytes);
 
 }  // namespace lily

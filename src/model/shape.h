@@ -77,7 +77,7 @@ struct ModelShape {
   uint32_t count(LayerKind kind) const {
     uint32_t n = 0;
     for (const LayerKind each : layer_kinds) {
-      n += each == kind ? 1 : 0;
+      n += each == kind ? 1U : 0U;
     }
     return n;
   }

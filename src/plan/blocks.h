@@ -24,7 +24,8 @@ struct ForwardBuffers {
   Ref residual;     // [rows, H] act
 };
 
-/// Declares everything that outlives an op; every forward and sample plan of a model declares the same state buffers by name.
+/// Declares everything that outlives an op; every forward and sample plan of a model declares the same state buffers by
+/// name.
 ForwardBuffers declare_forward(PlanBuilder& builder);
 
 /// residual = residual + mixer(norm(residual)) + moe(norm(...)) for layer `layer`.

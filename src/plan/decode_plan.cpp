@@ -1,7 +1,8 @@
 // START READING HERE: one decode step of the model, as ops.
 //
-// A row is one token of one sequence. The step's runs say which sequence, state slot and position each row belongs to; the token
-// itself may still be on the device, in the mailbox slot where the sampling program of the step before left it.
+// A row is one token of one sequence. The step's runs say which sequence, state slot and position each row belongs to;
+// the token itself may still be on the device, in the mailbox slot where the sampling program of the step before left
+// it.
 
 #include "plan/blocks.h"
 #include "plan/plan.h"
@@ -9,7 +10,8 @@
 
 namespace lily {
 
-Plan decode_plan(const ModelShape& shape, const StateSizes& sizes, const PlanOptions& options, const WeightTable& weights) {
+Plan decode_plan(const ModelShape& shape, const StateSizes& sizes, const PlanOptions& options,
+                 const WeightTable& weights) {
   PlanBuilder builder("decode", shape, sizes, options, weights);
   const ForwardBuffers buffers = declare_forward(builder);
 
@@ -23,7 +25,8 @@ Plan decode_plan(const ModelShape& shape, const StateSizes& sizes, const PlanOpt
   return builder.take();
 }
 
-Plan sample_plan(const ModelShape& shape, const StateSizes& sizes, const PlanOptions& options, const WeightTable& weights) {
+Plan sample_plan(const ModelShape& shape, const StateSizes& sizes, const PlanOptions& options,
+                 const WeightTable& weights) {
   PlanBuilder builder("sample", shape, sizes, options, weights);
   const Ref logits = builder.state("logits", uint64_t{sizes.max_logit_rows} * shape.vocab * sizeof(float));
   const Ref mailbox = builder.state("mailbox", uint64_t{sizes.sequences} * sizeof(int32_t));

@@ -8,9 +8,13 @@
 namespace lily {
 namespace {
 
-uint64_t aligned(uint64_t bytes) { return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment; }
+uint64_t aligned(uint64_t bytes) {
+  return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+}
 
-bool overlap(const Lifetime& a, const Lifetime& b) { return a.first <= b.last && b.first <= a.last; }
+bool overlap(const Lifetime& a, const Lifetime& b) {
+  return a.first <= b.last && b.first <= a.last;
+}
 
 }  // namespace
 
@@ -29,7 +33,8 @@ MemoryPlan plan_memory(std::span<const uint64_t> sizes, std::span<const Lifetime
     std::vector<uint32_t> neighbours;
     std::copy_if(placed.begin(), placed.end(), std::back_inserter(neighbours),
                  [&](uint32_t other) { return overlap(lifetimes[buffer], lifetimes[other]); });
-    std::sort(neighbours.begin(), neighbours.end(), [&](uint32_t a, uint32_t b) { return plan.offsets[a] < plan.offsets[b]; });
+    std::sort(neighbours.begin(), neighbours.end(),
+              [&](uint32_t a, uint32_t b) { return plan.offsets[a] < plan.offsets[b]; });
     uint64_t offset = 0;
     for (const uint32_t other : neighbours) {
       if (offset + sizes[buffer] <= plan.offsets[other]) {
@@ -44,7 +49,8 @@ MemoryPlan plan_memory(std::span<const uint64_t> sizes, std::span<const Lifetime
   return plan;
 }
 
-std::vector<std::vector<Access>> physical_accesses(std::span<const std::vector<Access>> launches, const MemoryPlan& memory, uint32_t arena) {
+std::vector<std::vector<Access>> physical_accesses(std::span<const std::vector<Access>> launches,
+                                                   const MemoryPlan& memory, uint32_t arena) {
   std::vector<std::vector<Access>> result(launches.begin(), launches.end());
   for (std::vector<Access>& launch : result) {
     for (Access& access : launch) {

@@ -1,5 +1,5 @@
-// Places temporaries in one arena. Two buffers may share bytes only if their level intervals are disjoint, so aliasing never
-// serialises launches that could overlap.
+// Places temporaries in one arena. Two buffers may share bytes only if their level intervals are disjoint, so aliasing
+// never serialises launches that could overlap.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,9 @@ struct MemoryPlan {
 /// Greedy by size, first gap that fits. sizes[i] = 0 means that buffer i is not a temporary.
 MemoryPlan plan_memory(std::span<const uint64_t> sizes, std::span<const Lifetime> lifetimes);
 
-/// The accesses with temporaries replaced by their place in the arena (buffer index `arena`), for checking the aliased order.
-std::vector<std::vector<Access>> physical_accesses(std::span<const std::vector<Access>> launches, const MemoryPlan& memory, uint32_t arena);
+/// The accesses with temporaries replaced by their place in the arena (buffer index `arena`), for checking the aliased
+/// order.
+std::vector<std::vector<Access>> physical_accesses(std::span<const std::vector<Access>> launches,
+                                                   const MemoryPlan& memory, uint32_t arena);
 
 }  // namespace lily

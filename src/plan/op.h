@@ -1,9 +1,11 @@
 // The operations of a step: small structs with named operands, and what each one reads and writes.
-// Owns the vocabulary of the plan; how an operation is computed is the backends' business, its meaning is pinned by tests/ref.
+// Owns the vocabulary of the plan; how an operation is computed is the backends' business, its meaning is pinned by
+// tests/ref.
 //
 // Shapes use: rows = rows of the step, H = hidden, V = vocabulary, E = experts, k = experts a token, I = expert width,
-// Is = shared expert width. "act" is the plan's activation type (bf16 or f32). Step arguments (runs, positions, token sources,
-// sampling parameters; plan/step.h) are read by every op, written by none, and therefore not listed as operands.
+// Is = shared expert width. "act" is the plan's activation type (bf16 or f32). Step arguments (runs, positions, token
+// sources, sampling parameters; plan/step.h) are read by every op, written by none, and therefore not listed as
+// operands.
 #pragma once
 
 #include <cstdint>
@@ -50,7 +52,8 @@ struct LinearResidual {
   Ref residual;   // [rows, H] act
 };
 
-/// Gated DeltaNet of one layer: causal conv + SiLU, l2 norms, decay and write strength, delta rule, gated norm (spec: model facts, section 4).
+/// Gated DeltaNet of one layer: causal conv + SiLU, l2 norms, decay and write strength, delta rule, gated norm (spec:
+/// model facts, section 4).
 struct GatedDeltaNet {
   Ref proj;        // [rows, qkv | z | a | b] act
   Weight conv;     // [channels, 4]
@@ -116,7 +119,8 @@ struct ExpertGateUp {
   Ref shared_hidden;      // [rows, Is] act
 };
 
-/// residual += Σ_j score_j · (down_e(j) · hidden_j) + shared score · (shared_down · shared_hidden), summed in top-k order.
+/// residual += Σ_j score_j · (down_e(j) · hidden_j) + shared score · (shared_down · shared_hidden), summed in top-k
+/// order.
 struct ExpertDownCombine {
   Weight down;         // E × [H, I]
   Weight shared_down;  // [H, Is]
@@ -148,7 +152,8 @@ struct CaptureHidden {
   Ref out;       // [rows, H] act
 };
 
-/// Penalties, masks, temperature, filters and the draw, one logit row each (plan/step.h SampleParams); writes the token into its mailbox slot.
+/// Penalties, masks, temperature, filters and the draw, one logit row each (plan/step.h SampleParams); writes the token
+/// into its mailbox slot.
 struct Sample {
   Ref logits;        // [logit rows, V] f32, left as they are
   Ref token_counts;  // [slots, V] u32: generated count, top bit set where the prompt holds the token
@@ -156,8 +161,9 @@ struct Sample {
   Ref samples;       // [ring, logit rows] SampleResult
 };
 
-using Op = std::variant<EmbedTokens, NormLinear, LinearResidual, GatedDeltaNet, QkNormRopeAppend, Attention, NormRouter, RouterTopK,
-                        ExpertGroup, ExpertGateUp, ExpertDownCombine, FinalNorm, LmHead, CaptureHidden, Sample>;
+using Op =
+    std::variant<EmbedTokens, NormLinear, LinearResidual, GatedDeltaNet, QkNormRopeAppend, Attention, NormRouter,
+                 RouterTopK, ExpertGroup, ExpertGateUp, ExpertDownCombine, FinalNorm, LmHead, CaptureHidden, Sample>;
 
 /// One operand of an op as the schedule sees it.
 struct Access {

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "model/shape.h"
@@ -13,7 +15,9 @@
 namespace lily {
 
 enum class ActivationType : uint8_t { kBf16, kF32 };
-constexpr uint32_t activation_bytes(ActivationType type) { return type == ActivationType::kBf16 ? 2 : 4; }
+constexpr uint32_t activation_bytes(ActivationType type) {
+  return type == ActivationType::kBf16 ? 2 : 4;
+}
 
 enum class BufferKind : uint8_t {
   kTemp,   // lives inside one submit; memory is planned from its lifetime
@@ -28,11 +32,11 @@ struct PlanBuffer {
 
 /// Sizes of everything that outlives a step; one instance a loaded model.
 struct StateSizes {
-  uint32_t sequences = 1;           // rows of block table, mailbox and token counts
-  uint32_t state_slots = 2;         // recurrent states, live and snapshots
-  uint32_t kv_blocks = 0;           // blocks in the pool
-  uint32_t blocks_a_sequence = 0;   // columns of the block table
-  uint32_t max_logit_rows = 1;      // rows of the logits buffer
+  uint32_t sequences = 1;          // rows of block table, mailbox and token counts
+  uint32_t state_slots = 2;        // recurrent states, live and snapshots
+  uint32_t kv_blocks = 0;          // blocks in the pool
+  uint32_t blocks_a_sequence = 0;  // columns of the block table
+  uint32_t max_logit_rows = 1;     // rows of the logits buffer
 };
 
 enum class PlanMode : uint8_t { kDecode, kPrefill };
@@ -76,13 +80,17 @@ class PlanBuilder {
 };
 
 /// The forward program of a decode step: up to max_rows runs of few rows.
-Plan decode_plan(const ModelShape& shape, const StateSizes& sizes, const PlanOptions& options, const WeightTable& weights);
+Plan decode_plan(const ModelShape& shape, const StateSizes& sizes, const PlanOptions& options,
+                 const WeightTable& weights);
 /// The forward program of a prefill chunk.
-Plan prefill_plan(const ModelShape& shape, const StateSizes& sizes, const PlanOptions& options, const WeightTable& weights);
+Plan prefill_plan(const ModelShape& shape, const StateSizes& sizes, const PlanOptions& options,
+                  const WeightTable& weights);
 /// The sampling program over the logits that a forward program left.
-Plan sample_plan(const ModelShape& shape, const StateSizes& sizes, const PlanOptions& options, const WeightTable& weights);
+Plan sample_plan(const ModelShape& shape, const StateSizes& sizes, const PlanOptions& options,
+                 const WeightTable& weights);
 
-/// Bytes of weights that one step with `rows` rows reads: each weight once, routed experts at most min(E, rows · k) times.
+/// Bytes of weights that one step with `rows` rows reads: each weight once, routed experts at most min(E, rows · k)
+/// times.
 uint64_t weight_bytes_read(const Plan& plan, uint32_t rows);
 /// One line an op with its operands, for golden files and for people.
 std::string dump(const Plan& plan);

@@ -15,7 +15,8 @@ Schedule schedule(std::span<const std::vector<Access>> launches) {
   for (uint32_t later = 0; later < launches.size(); ++later) {
     for (uint32_t earlier = 0; earlier < later; ++earlier) {
       const bool hazard = std::any_of(launches[later].begin(), launches[later].end(), [&](const Access& a) {
-        return std::any_of(launches[earlier].begin(), launches[earlier].end(), [&](const Access& b) { return conflicts(a, b); });
+        return std::any_of(launches[earlier].begin(), launches[earlier].end(),
+                           [&](const Access& b) { return conflicts(a, b); });
       });
       if (hazard) {
         result.edges.emplace_back(earlier, later);
@@ -27,7 +28,8 @@ Schedule schedule(std::span<const std::vector<Access>> launches) {
   return result;
 }
 
-std::vector<Lifetime> lifetimes(std::span<const std::vector<Access>> launches, const Schedule& order, size_t buffer_count) {
+std::vector<Lifetime> lifetimes(std::span<const std::vector<Access>> launches, const Schedule& order,
+                                size_t buffer_count) {
   std::vector<Lifetime> result(buffer_count);
   for (size_t launch = 0; launch < launches.size(); ++launch) {
     for (const Access& access : launches[launch]) {

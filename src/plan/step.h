@@ -1,5 +1,5 @@
-// What a step works on: runs of rows of several sequences, where their tokens come from, and how their logits are sampled.
-// A compiled program is reused with a new Step each time.
+// What a step works on: runs of rows of several sequences, where their tokens come from, and how their logits are
+// sampled. A compiled program is reused with a new Step each time.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,8 @@ struct Run {
   std::vector<StateSnapshot> snapshots;
 };
 
-/// How one logit row becomes a token. Order of the stages: bias and mask, penalties, temperature, top-k, top-p, min-p, draw.
+/// How one logit row becomes a token. Order of the stages: bias and mask, penalties, temperature, top-k, top-p, min-p,
+/// draw.
 struct SampleParams {
   uint32_t sequence = 0;     // slot of mailbox and token counts
   uint32_t logit_row = 0;    // row of the logits buffer
@@ -42,14 +43,14 @@ struct SampleParams {
   float frequency_penalty = 0.0F;   // subtracted per occurrence of a generated id
   float repetition_penalty = 1.0F;  // divides a positive, multiplies a negative logit of every id in prompt or output
   uint64_t seed = 0;
-  uint32_t choice = 0;    // index of the choice among n
-  uint32_t position = 0;  // position of the sampled token: the draw is a pure function of (seed, choice, position)
+  uint32_t choice = 0;        // index of the choice among n
+  uint32_t position = 0;      // position of the sampled token: the draw is a pure function of (seed, choice, position)
   uint32_t top_logprobs = 0;  // how many alternatives to report, at most kMaxTopLogprobs
   bool want_logprob = false;
-  uint32_t vocabulary = 0;                        // ids at or above are padding and never drawn
-  std::vector<std::pair<uint32_t, float>> bias;   // (id, added to the logit)
-  std::vector<uint32_t> banned;                   // ids never drawn
-  const uint32_t* mask = nullptr;                 // [V / 32] bits, 1 = allowed; nullptr: all
+  uint32_t vocabulary = 0;                       // ids at or above are padding and never drawn
+  std::vector<std::pair<uint32_t, float>> bias;  // (id, added to the logit)
+  std::vector<uint32_t> banned;                  // ids never drawn
+  const uint32_t* mask = nullptr;                // [V / 32] bits, 1 = allowed; nullptr: all
   bool counts_tokens() const {
     return presence_penalty != 0.0F || frequency_penalty != 0.0F || repetition_penalty != 1.0F;
   }

@@ -13,26 +13,26 @@ class TableBuilder {
   explicit TableBuilder(WeightTable& table) : table_(table) {}
 
   Weight stack(std::string name, std::initializer_list<const QuantTensor*> parts) {
-    WeightView view{.name = std::move(name), .parts = parts};
+    WeightView view{.name = std::move(name), .parts = parts, .plain = nullptr};
     const QuantTensor& first = *view.parts.front();
     view.experts = first.experts;
     view.cols = first.cols;
     for (const QuantTensor* part : view.parts) {
-      LILY_CHECK(part->experts == first.experts && part->cols == first.cols, "{}: parts of a stack differ in shape", view.name);
+      LILY_CHECK(part->experts == first.experts && part->cols == first.cols, "{}: parts of a stack differ in shape",
+                 view.name);
       view.rows += part->rows;
-      const uint64_t row_bytes = uint64_t{part->cols} * part->bits / 8 + uint64_t{part->cols} / 64 * 4;
-      view.bytes += uint64_t{part->experts} * part->rows * row_bytes;
+      view.bytes += part->bytes();
     }
     return push(std::move(view));
   }
 
   Weight plain(const PlainTensor& tensor) {
-    WeightView view{.name = tensor.name, .plain = &tensor, .rows = 1, .cols = 1};
-    for (const uint32_t extent : tensor.shape) {
-      view.rows *= extent;
-    }
-    view.bytes = uint64_t{view.rows} * (tensor.dtype == PlainType::kF32 ? 4 : 2);
-    return push(std::move(view));
+    return push({.name = tensor.name,
+                 .parts = {},
+                 .plain = &tensor,
+                 .rows = static_cast<uint32_t>(tensor.size()),
+                 .cols = 1,
+                 .bytes = tensor.bytes()});
   }
 
  private:
@@ -54,16 +54,17 @@ WeightTable weight_table(const ModelWeights& weights) {
     const auto named = [index](const char* part) { return fmt::format("layer {} {}", index, part); };
     LayerWeightIds ids;
     ids.input_norm = add.plain(layer.input_norm);
-    if (layer.linear.has_value()) {
-      const LinearLayer& mixer = *layer.linear;
-      ids.mixer_in = add.stack(named("in_proj"), {&mixer.in_proj_qkv, &mixer.in_proj_z, &mixer.in_proj_a, &mixer.in_proj_b});
+    if (layer.kind() == LayerKind::kLinear) {
+      const LinearLayer& mixer = layer.linear();
+      ids.mixer_in =
+          add.stack(named("in_proj"), {&mixer.in_proj_qkv, &mixer.in_proj_z, &mixer.in_proj_a, &mixer.in_proj_b});
       ids.conv = add.plain(mixer.conv);
       ids.a_log = add.plain(mixer.a_log);
       ids.dt_bias = add.plain(mixer.dt_bias);
       ids.gated_norm = add.plain(mixer.norm);
       ids.mixer_out = add.stack(named("out_proj"), {&mixer.out_proj});
     } else {
-      const AttentionLayer& mixer = *layer.attention;
+      const AttentionLayer& mixer = layer.attention();
       ids.mixer_in = add.stack(named("qkv_proj"), {&mixer.q_proj, &mixer.k_proj, &mixer.v_proj});
       ids.q_norm = add.plain(mixer.q_norm);
       ids.k_norm = add.plain(mixer.k_norm);
@@ -73,9 +74,9 @@ WeightTable weight_table(const ModelWeights& weights) {
     ids.post_norm = add.plain(layer.post_norm);
     ids.router = add.stack(named("router"), {&moe.router, &moe.shared_gate});
     ids.gate_up = add.stack(named("experts gate_up"), {&moe.expert_gate, &moe.expert_up});
-    ids.shared_gate_up = add.stack(named("shared gate_up"), {&moe.shared_gate_proj, &moe.shared_up});
+    ids.shared_gate_up = add.stack(named("shared gate_up"), {&moe.shared_gate_proj, &moe.shared_up_proj});
     ids.down = add.stack(named("experts down"), {&moe.expert_down});
-    ids.shared_down = add.stack(named("shared down"), {&moe.shared_down});
+    ids.shared_down = add.stack(named("shared down"), {&moe.shared_down_proj});
     table.layers.push_back(ids);
   }
   table.final_norm = add.plain(weights.final_norm());

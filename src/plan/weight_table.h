@@ -25,9 +25,9 @@ struct WeightView {
 /// The table entries of one layer; those of the other mixer kind stay none.
 struct LayerWeightIds {
   Weight input_norm, post_norm;
-  Weight mixer_in, mixer_out;                // [N, H] stack, [H, K]
-  Weight conv, a_log, dt_bias, gated_norm;   // Gated DeltaNet
-  Weight q_norm, k_norm;                     // attention
+  Weight mixer_in, mixer_out;               // [N, H] stack, [H, K]
+  Weight conv, a_log, dt_bias, gated_norm;  // Gated DeltaNet
+  Weight q_norm, k_norm;                    // attention
   Weight router, gate_up, shared_gate_up, down, shared_down;
 };
 

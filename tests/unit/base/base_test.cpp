@@ -74,7 +74,9 @@ TEST(Result, CarriesAValueOrAFailure) {
   EXPECT_EQ(bad.failure().message, "temperature must be at least 0, found -1");
 }
 
-TEST(Check, AbortsWithTheMessage) { EXPECT_DEATH(LILY_CHECK(1 > 2, "one {} two", "over"), "check failed: 1 > 2: one over two"); }
+TEST(Check, AbortsWithTheMessage) {
+  EXPECT_DEATH(LILY_CHECK(1 > 2, "one {} two", "over"), "check failed: 1 > 2: one over two");
+}
 
 }  // namespace
 }  // namespace lily
