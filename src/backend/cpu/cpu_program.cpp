@@ -35,6 +35,8 @@ CpuProgram::CpuProgram(const Plan& plan, Lowered lowered, const std::vector<std:
       options_(plan.options),
       sizes_(plan.sizes),
       lowered_(std::move(lowered)),
+      samples_only_(std::all_of(plan.ops.begin(), plan.ops.end(),
+                                [](const Op& op) { return std::holds_alternative<Sample>(op); })),
       pool_(pool),
       next_ticket_(std::move(next_ticket)),
       account_(std::move(account)),
@@ -83,7 +85,8 @@ uint64_t CpuProgram::workspace_bytes() const {
 }
 
 void CpuProgram::check_step(const Step& step) const {
-  LILY_CHECK(step.rows() <= options_.max_rows, "{}: {} rows in a program of {}", name_, step.rows(), options_.max_rows);
+  LILY_CHECK(samples_only_ || step.rows() <= options_.max_rows, "{}: {} rows in a program of {}", name_, step.rows(),
+             options_.max_rows);
   LILY_CHECK(step.logit_rows() <= sizes_.max_logit_rows, "{}: {} logit rows of {}", name_, step.logit_rows(),
              sizes_.max_logit_rows);
   LILY_CHECK(step.samples.size() <= sizes_.max_logit_rows && step.ring < kStepRing, "{}: {} samples, ring {}", name_,
