@@ -4,7 +4,7 @@ JOBS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || echo 2)
 BUILD = build/release
 CTEST = ctest --output-on-failure --no-tests=error -j $(JOBS)
 
-.PHONY: help deps build demo test asan tsan clang coverage tidy format check-format arm soak bench install clean
+.PHONY: help deps build demo test asan tsan clang clang-build coverage tidy format check-format arm soak bench install clean
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -40,6 +40,10 @@ asan tsan clang: deps
 	cmake --preset $@ $(CMAKE_ARGS)
 	cmake --build build/$@ -j $(JOBS)
 	$(CTEST) --test-dir build/$@ $(if $(filter tsan,$@),-L threads)
+
+clang-build: deps
+	cmake --preset clang $(CMAKE_ARGS)
+	cmake --build build/clang -j $(JOBS)
 
 ## make coverage  line coverage of src/ (needs gcovr)
 coverage: deps
