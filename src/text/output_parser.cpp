@@ -174,7 +174,7 @@ bool OutputParser::step_text() {
   if (content) {
     tags = {kCallOpen, kCallCloseTag, kFunctionOpen, think_close_due_ ? kThinkClose : std::string_view()};
   } else {
-    const bool at_start = !reasoning_started_ && !think_open_dropped_ && trim(view(start_, visible_end_)).empty();
+    const bool at_start = !reasoning_started_ && !think_open_dropped_ && visible_end_ <= start_;
     tags = {kThinkClose, options_.parse_tools ? kCallOpen : std::string_view(),
             at_start ? kThinkOpen : std::string_view(), {}};
   }
@@ -348,7 +348,9 @@ bool OutputParser::step_parameter_key() {
   if (!find_name(pending_end_, end, valid)) return false;
   pending_ = Pending::kNone;
   if (!valid) {
-    pos_ = pending_end_;
+    const bool cut = ended_ && end == std::string::npos;
+    pos_ = cut ? buffer_.size() : pending_end_;
+    if (cut) end_call(false);
     return true;
   }
   key_ = trim(view(pending_end_, end));
@@ -410,8 +412,8 @@ bool OutputParser::step_next_key() {
   if (!find_name(pending_end_, end, valid)) return false;
   pending_ = Pending::kNone;
   if (valid && declared_key(trim(view(pending_end_, end)))) {
-    end_value(pending_begin_);
     pos_ = pending_begin_;
+    end_value(pending_begin_);
   } else {
     pos_ = pending_end_;
   }
@@ -428,7 +430,7 @@ bool OutputParser::step_value_closer() {
   }
   const Pending pending = std::exchange(pending_, Pending::kNone);
   // A cut tells nothing about what would have followed; only </parameter> is taken on its word.
-  const bool at_end = ended_ && std::min(pos_, buffer_.size()) == buffer_.size();
+  const bool at_end = ended_ && pos_ == buffer_.size();
   if (at_end && cause_ == FinishCause::kLength && pending != Pending::kParamClose) follows = false;
   if (at_end && pending == Pending::kQuotedCall) follows = false;
   if (!follows) return true;
@@ -436,8 +438,8 @@ bool OutputParser::step_value_closer() {
     in_quoted_call_ = quoted_a_call_ = true;
     return true;
   }
-  end_value(pending_begin_);
   if (pending != Pending::kParamClose) pos_ = pending_begin_;
+  end_value(pending_begin_);
   return true;
 }
 

@@ -58,6 +58,8 @@ struct OutputParserOptions {
 class OutputParser {
  public:
   explicit OutputParser(OutputParserOptions options);
+  OutputParser(const OutputParser&) = delete;  // a schema points into its own map
+  OutputParser& operator=(const OutputParser&) = delete;
 
   /// Takes more text and returns what can be told by now.
   std::vector<ParserEvent> push(std::string_view text);
