@@ -93,7 +93,8 @@ TEST(ArgumentTypes, TheFirstAlternativeThatFitsWins) {
 }
 
 TEST(ArgumentTypes, FollowsReferencesAndMembers) {
-  const char* root = R"({"$defs":{"count":{"type":"integer"},"a/b":{"type":"boolean"},"self":{"$ref":"#/$defs/self"}}})";
+  const char* root =
+      R"({"$defs":{"count":{"type":"integer"},"a/b":{"type":"boolean"},"self":{"$ref":"#/$defs/self"}}})";
   EXPECT_EQ(coerce(R"({"$ref":"#/$defs/count"})", "5", root), "5");
   EXPECT_EQ(coerce(R"({"$ref":"#/$defs/a~1b"})", "true", root), "true");
   EXPECT_EQ(coerce(R"({"allOf":[{"$ref":"#/$defs/count"}]})", "5", root), "5");
