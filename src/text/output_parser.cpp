@@ -34,7 +34,7 @@ std::string new_call_id(const std::function<uint64_t()>& random_bits) {
   return fmt::format("call_{:016x}{:08x}", high, low & 0xffffffffU);
 }
 
-const ordered_json* member(const ordered_json& object, const char* key) {
+const ordered_json* member(const ordered_json& object, const std::string& key) {
   if (!object.is_object()) return nullptr;
   const auto found = object.find(key);
   return found == object.end() ? nullptr : &*found;
@@ -500,7 +500,7 @@ void OutputParser::end_value(size_t end) {
   const bool first = seen_keys_.empty();
   if (seen_keys_.insert(key_).second) {
     const ordered_json* known = properties();
-    const ordered_json* schema = known != nullptr ? member(*known, key_.c_str()) : nullptr;
+    const ordered_json* schema = known != nullptr ? member(*known, key_) : nullptr;
     const ordered_json none;
     const ordered_json value = coerce_argument(text, schema, schema_ != nullptr ? *schema_ : none);
     events_.push_back({.kind = ParserEvent::Kind::kCallArguments,
