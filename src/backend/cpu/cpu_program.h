@@ -10,6 +10,7 @@
 #include "backend/backend.h"
 #include "backend/cpu/lower.h"
 #include "backend/cpu/thread_pool.h"
+#include "plan/schedule.h"
 
 namespace lily::cpu {
 
