@@ -35,21 +35,48 @@ Expected bounded_linear(const ref::Matrix& weight, const Values& x, const Values
   for (size_t i = 0; i < slack.size(); ++i) errors[i] += slack[i];
   Expected out{Values(rows * weight.rows()), Values(rows * weight.rows())};
   Values line(cols);
-  Values terms(cols);
+  Values squares(cols);
   for (uint32_t n = 0; n < weight.rows(); ++n) {
-    weight.read_row(n, line, terms);
+    weight.read_row(n, line, squares);
     for (size_t r = 0; r < rows; ++r) {
+      const double* input = &x[r * cols];
+      const double* error = &errors[r * cols];
       double sum = 0;
-      double squares = 0;
-      double input = 0;
+      double norm = 0;
+      double inherited = 0;
       for (size_t c = 0; c < cols; ++c) {
-        const double value = x[r * cols + c];
-        sum += line[c] * value;
-        squares += terms[c] * terms[c] * value * value;
-        input += std::abs(line[c]) * errors[r * cols + c];
+        sum += line[c] * input[c];
+        norm += squares[c] * input[c] * input[c];
+        inherited += std::abs(line[c]) * error[c];
       }
       out.value[r * weight.rows() + n] = sum;
-      out.bound[r * weight.rows() + n] = kSumSlack * std::sqrt(squares) + input + 1e-12;
+      out.bound[r * weight.rows() + n] = kSumSlack * std::sqrt(norm) + inherited + 1e-12;
+    }
+  }
+  return out;
+}
+
+Expected bounded_experts(const std::vector<const QuantTensor*>& parts, const Values& x,
+                         const std::vector<uint32_t>& chosen, size_t choices_a_row, ActivationType type) {
+  const ref::Matrix first(parts);
+  const size_t cols = first.cols();
+  const size_t height = first.rows();
+  Expected out{Values(chosen.size() * height), Values(chosen.size() * height)};
+  const uint32_t experts = parts.front()->experts;
+  for (uint32_t expert = 0; expert < experts; ++expert) {
+    Values inputs;
+    std::vector<size_t> pairs;
+    for (size_t pair = 0; pair < chosen.size(); ++pair) {
+      if (chosen[pair] != expert) continue;
+      const auto row = ref::row_of(x, pair / choices_a_row, cols);
+      inputs.insert(inputs.end(), row.begin(), row.end());
+      pairs.push_back(pair);
+    }
+    if (pairs.empty()) continue;
+    const Expected part = bounded_linear(ref::Matrix(parts, expert), inputs, {}, type);
+    for (size_t i = 0; i < pairs.size(); ++i) {
+      std::ranges::copy(ref::row_of(part.value, i, height), ref::row_of(out.value, pairs[i], height).begin());
+      std::ranges::copy(ref::row_of(part.bound, i, height), ref::row_of(out.bound, pairs[i], height).begin());
     }
   }
   return out;

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "plan/plan.h"
 #include "tests/ops/op_rig.h"
@@ -38,7 +39,12 @@ double edge_slack(double value, double error, ActivationType type);
 /// far the backend's inputs may lie from it.
 Expected bounded_linear(const ref::Matrix& weight, const Values& x, const Values& slack, ActivationType type);
 
-/// A matrix of random sums: adds the cost of storing the outputs as activations.
+/// The same for every (row, choice) pair with the matrix of its expert; pair p reads row p / choices_a_row of x. One
+/// expert at a time, so each matrix is decoded once. Returns [pairs, rows of an expert].
+Expected bounded_experts(const std::vector<const QuantTensor*>& parts, const Values& x,
+                         const std::vector<uint32_t>& chosen, size_t choices_a_row, ActivationType type);
+
+/// Adds the cost of storing the outputs as activations.
 void store_rounded(Expected& expected, ActivationType type);
 
 /// Compares [rows, width] outputs with rows first_row… of the expectation; fails the running test with the first

@@ -55,7 +55,7 @@ TEST_P(embed_tokens, ReadsTokensThatSamplingLeftInTheMailbox) {
   const QuantStore table("embed_tokens", {.rows = shape().vocab, .cols = shape().hidden}, 23);
   const uint32_t width = shape().hidden;
   for (const BackendCase& each : op_backends()) {
-    StateSizes sizes;
+    StateSizes sizes = op_sizes();
     sizes.sequences = 3;
     PlanOptions options;
     options.max_rows = 4;

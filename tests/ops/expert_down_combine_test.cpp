@@ -26,31 +26,27 @@ CombineCase combine_case(const ModelShape& shape, uint32_t rows, ActivationType 
   return made;
 }
 
-void add_scaled(Expected& sum, size_t at, const Expected& part, double score) {
-  for (size_t c = 0; c < part.value.size(); ++c) {
-    sum.value[at + c] += score * part.value[c];
-    sum.bound[at + c] += score * (part.bound[c] + 2 * kFloatSlack * std::abs(part.value[c]));
+void add_scaled(std::span<double> sum, std::span<double> bound, const Expected& parts, size_t row, double score) {
+  const size_t width = sum.size();
+  for (size_t c = 0; c < width; ++c) {
+    const double value = parts.value[row * width + c];
+    sum[c] += score * value;
+    bound[c] += score * (parts.bound[row * width + c] + 2 * kFloatSlack * std::abs(value));
   }
 }
 
 Expected expected_residual(const ExpertStores& stores, const CombineCase& made, uint32_t rows, ActivationType type) {
   const size_t width = made.residual.size() / rows;
   const size_t choices = made.routing.experts.size() / rows;
-  const size_t inner = made.hidden.size() / made.routing.experts.size();
-  const size_t shared_inner = made.shared_hidden.size() / rows;
+  const Expected routed = bounded_experts({&stores.down.tensor()}, made.hidden, made.routing.experts, 1, type);
+  const Expected shared = bounded_linear(ref::Matrix(stores.shared_down.tensor()), made.shared_hidden, {}, type);
   Expected sum{made.residual, Values(made.residual.size(), 0.0)};
   for (size_t r = 0; r < rows; ++r) {
-    for (size_t j = 0; j < choices; ++j) {
-      const size_t pair = r * choices + j;
-      const auto x = ref::row_of(made.hidden, pair, inner);
-      const ref::Matrix down({&stores.down.tensor()}, made.routing.experts[pair]);
-      add_scaled(sum, r * width, bounded_linear(down, Values(x.begin(), x.end()), {}, type),
-                 made.routing.scores[r * (choices + 1) + j]);
-    }
-    const auto x = ref::row_of(made.shared_hidden, r, shared_inner);
-    add_scaled(sum, r * width,
-               bounded_linear(ref::Matrix(stores.shared_down.tensor()), Values(x.begin(), x.end()), {}, type),
-               made.routing.scores[r * (choices + 1) + choices]);
+    const auto value = ref::row_of(sum.value, r, width);
+    const auto bound = ref::row_of(sum.bound, r, width);
+    const auto scores = ref::row_of(made.routing.scores, r, choices + 1);
+    for (size_t j = 0; j < choices; ++j) add_scaled(value, bound, routed, r * choices + j, scores[j]);
+    add_scaled(value, bound, shared, r, scores[choices]);
   }
   store_rounded(sum, type);
   return sum;

@@ -10,36 +10,19 @@
 namespace lily::ops {
 namespace {
 
-/// silu(gate) · up with the errors of both carried through; the slope of silu is at most 1.1.
-Expected bounded_gate_up(const ref::Matrix& weight, const Values& x, ActivationType type) {
-  const Expected both = bounded_linear(weight, x, {}, type);
-  const size_t width = weight.rows() / 2;
+/// silu(gate) · up of [rows, 2 I] products with the errors of both carried through; the slope of silu is at most 1.1.
+Expected activated(const Expected& both, size_t width, ActivationType type) {
   Expected out;
   for (size_t i = 0; i < both.value.size() / 2; ++i) {
     const size_t gate = i / width * 2 * width + i % width;
     const size_t up = gate + width;
-    const double activated = ref::silu(both.value[gate]);
-    const double gate_error = 1.1 * both.bound[gate] + kFloatSlack * std::abs(activated);
-    out.value.push_back(activated * both.value[up]);
-    out.bound.push_back(gate_error * (std::abs(both.value[up]) + both.bound[up]) +
-                        std::abs(activated) * both.bound[up]);
+    const double open = ref::silu(both.value[gate]);
+    const double gate_error = 1.1 * both.bound[gate] + kFloatSlack * std::abs(open);
+    out.value.push_back(open * both.value[up]);
+    out.bound.push_back(gate_error * (std::abs(both.value[up]) + both.bound[up]) + std::abs(open) * both.bound[up]);
   }
   store_rounded(out, type);
   return out;
-}
-
-Expected expected_hidden(const std::vector<const QuantTensor*>& parts, const Values& normed,
-                         const std::vector<uint32_t>& chosen, ActivationType type) {
-  const size_t width = parts.front()->cols;
-  const size_t choices = chosen.size() / (normed.size() / width);
-  Expected all;
-  for (size_t pair = 0; pair < chosen.size(); ++pair) {
-    const auto row = ref::row_of(normed, pair / choices, width);
-    const Expected one = bounded_gate_up(ref::Matrix(parts, chosen[pair]), Values(row.begin(), row.end()), type);
-    all.value.insert(all.value.end(), one.value.begin(), one.value.end());
-    all.bound.insert(all.bound.end(), one.bound.begin(), one.bound.end());
-  }
-  return all;
 }
 
 void check_gate_up(const OpParam& param, PlanMode mode, uint32_t bits, uint32_t rows) {
@@ -50,12 +33,16 @@ void check_gate_up(const OpParam& param, PlanMode mode, uint32_t bits, uint32_t 
   RowOp op{.shape = shape, .activation = param.activation, .mode = mode, .rows = rows};
   op.inputs = {{.name = "normed", .width = shape.hidden, .values = normed},
                experts_input(routing, shape.experts_per_token)};
-  op.outputs = {{.name = "hidden",
-                 .width = size_t{shape.experts_per_token} * shape.expert_intermediate,
-                 .expected = expected_hidden(stores.gate_up(), normed, routing.experts, param.activation)},
-                {.name = "shared_hidden",
-                 .width = shape.shared_intermediate,
-                 .expected = bounded_gate_up(ref::Matrix(stores.shared_gate_up()), normed, param.activation)}};
+  op.outputs = {
+      {.name = "hidden",
+       .width = size_t{shape.experts_per_token} * shape.expert_intermediate,
+       .expected = activated(
+           bounded_experts(stores.gate_up(), normed, routing.experts, shape.experts_per_token, param.activation),
+           shape.expert_intermediate, param.activation)},
+      {.name = "shared_hidden",
+       .width = shape.shared_intermediate,
+       .expected = activated(bounded_linear(ref::Matrix(stores.shared_gate_up()), normed, {}, param.activation),
+                             shape.shared_intermediate, param.activation)}};
   op.build = [&](OpRig& rig) {
     const Ref groups = add_groups(rig, op);
     rig.add(ExpertGateUp{.normed = rig.buffer("normed"),

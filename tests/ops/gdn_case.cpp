@@ -13,7 +13,7 @@ constexpr size_t kDim = ref::kDeltaHeadDim;
 constexpr double kRecurrenceSlack = 3e-5;
 
 StateSizes delta_sizes(uint32_t slots) {
-  StateSizes sizes;
+  StateSizes sizes = op_sizes();
   sizes.sequences = slots;
   sizes.state_slots = slots;
   return sizes;
@@ -83,7 +83,8 @@ Values DeltaReference::proj_rows(uint32_t first, uint32_t count) const {
   return {begin, begin + static_cast<std::ptrdiff_t>(count * width)};
 }
 
-Expected DeltaReference::state_after(uint32_t rows) const {
+const Expected& DeltaReference::state_after(uint32_t rows) const {
+  if (const auto found = states_.find(rows); found != states_.end()) return found->second;
   ref::DeltaState state(params_);
   (void)ref::gated_delta_net(params_, proj_rows(0, rows), state);
   Expected expected{state.state, Values(state.state.size())};
@@ -92,7 +93,7 @@ Expected DeltaReference::state_after(uint32_t rows) const {
     std::fill_n(expected.bound.begin() + static_cast<std::ptrdiff_t>(head * kDim * kDim), kDim * kDim,
                 kRecurrenceSlack * largest(part));
   }
-  return expected;
+  return states_.emplace(rows, std::move(expected)).first->second;
 }
 
 Values DeltaReference::window_after(uint32_t rows) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -33,7 +34,7 @@ class DeltaReference {
   Values proj_rows(uint32_t first, uint32_t count) const;
   const Expected& out() const { return out_; }
   /// The recurrent state after `rows` rows, [value heads, 128, 128] with bounds.
-  Expected state_after(uint32_t rows) const;
+  const Expected& state_after(uint32_t rows) const;
   /// The window after `rows` rows, [3, channels]; exact.
   Values window_after(uint32_t rows) const;
 
@@ -41,6 +42,7 @@ class DeltaReference {
   const ref::DeltaParams& params_;
   Values proj_;
   Expected out_;
+  mutable std::map<uint32_t, Expected> states_;  // by rows, made when first asked for
 };
 
 /// The op compiled by one backend, with `slots` state slots and room for `rows` rows. All slots start as NaN.

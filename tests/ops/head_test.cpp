@@ -41,7 +41,7 @@ TEST_P(final_norm, PicksTheLastRowsOfEachRun) {
   const Expected expected = expected_norm(x, gain, eps(), activation());
   const std::vector<uint32_t> picked{4, 6, 7, 8, 11};
   for (const BackendCase& each : op_backends()) {
-    StateSizes sizes;
+    StateSizes sizes = op_sizes();
     sizes.sequences = 4;
     sizes.max_logit_rows = 8;
     PlanOptions options;

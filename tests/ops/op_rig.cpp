@@ -149,6 +149,14 @@ Values OpRig::decode(const Bytes& bytes, ElementType type, ActivationType activa
   return out;
 }
 
+StateSizes op_sizes() {
+  StateSizes sizes;
+  sizes.kv_blocks = 64;
+  sizes.blocks_a_sequence = 64;
+  sizes.max_logit_rows = 256;
+  return sizes;
+}
+
 Step one_run(uint32_t rows, uint32_t first_position) {
   Step step;
   Run run;

@@ -70,6 +70,9 @@ class OpRig {
   std::unique_ptr<Program> program_;
 };
 
+/// Sizes with room for 4,096 positions a sequence; no block is allocated unless a test declares the pool.
+StateSizes op_sizes();
+
 /// A step of one run over `rows` rows of sequence 0, all of them with logits.
 Step one_run(uint32_t rows, uint32_t first_position = 0);
 

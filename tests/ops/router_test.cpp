@@ -106,7 +106,7 @@ TEST_P(router_top_k, NamesDifferentExpertsEvenForANanRow) {
   const ModelShape shape = router_shape(GetParam());
   const uint32_t chosen = shape.experts_per_token;
   for (const BackendCase& each : op_backends()) {
-    StateSizes sizes;
+    StateSizes sizes = op_sizes();
     PlanOptions options;
     options.max_rows = 3;
     options.max_context = kKvBlockTokens;
@@ -138,7 +138,7 @@ TEST_P(expert_group, ListsPairsOfEveryExpertInOrder) {
   const ref::Routing routing =
       ref::router_top_k(random_values(size_t{kRows} * (shape.experts + 1), 1.0, 46), shape.experts, chosen);
   for (const BackendCase& each : op_backends()) {
-    StateSizes sizes;
+    StateSizes sizes = op_sizes();
     PlanOptions options;
     options.mode = PlanMode::kPrefill;
     options.max_rows = kRows;

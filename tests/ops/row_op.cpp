@@ -20,10 +20,8 @@ using Outputs = std::vector<Bytes>;
 class RowRig {
  public:
   RowRig(Backend& backend, const RowOp& op) : op_(op) {
-    StateSizes sizes;
+    StateSizes sizes = op_sizes();
     sizes.state_slots = 2;
-    sizes.kv_blocks = 4;
-    sizes.blocks_a_sequence = 4;
     sizes.max_logit_rows = op.rows;
     PlanOptions options;
     options.mode = op.mode;

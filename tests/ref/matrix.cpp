@@ -1,6 +1,5 @@
 #include "tests/ref/matrix.h"
 
-#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -34,17 +33,19 @@ Matrix::Matrix(std::vector<const QuantTensor*> parts, uint32_t expert) : parts_(
   }
 }
 
-void Matrix::read_row(uint32_t row, std::span<double> weights, std::span<double> terms) const {
+void Matrix::read_row(uint32_t row, std::span<double> weights, std::span<double> squares) const {
   const QuantTensor* part = parts_.front();
   for (size_t i = 0; row >= part->rows; part = parts_.at(++i)) row -= part->rows;
   const size_t line = size_t{expert_} * part->rows + row;
-  const size_t groups = cols_ / kQuantGroup;
-  for (uint32_t col = 0; col < cols_; ++col) {
-    const size_t group = line * groups + col / kQuantGroup;
-    const double scaled = code_at(*part, line * cols_ + col) * bf16_at(part->scales, group);
+  for (uint32_t first = 0; first < cols_; first += kQuantGroup) {
+    const size_t group = (line * cols_ + first) / kQuantGroup;
+    const double scale = bf16_at(part->scales, group);
     const double bias = bf16_at(part->biases, group);
-    weights[col] = scaled + bias;
-    if (!terms.empty()) terms[col] = std::sqrt(scaled * scaled + bias * bias);
+    for (uint32_t col = first; col < first + kQuantGroup; ++col) {
+      const double scaled = code_at(*part, line * cols_ + col) * scale;
+      weights[col] = scaled + bias;
+      if (!squares.empty()) squares[col] = scaled * scaled + bias * bias;
+    }
   }
 }
 

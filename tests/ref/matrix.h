@@ -20,9 +20,9 @@ class Matrix {
 
   uint32_t rows() const { return rows_; }
   uint32_t cols() const { return cols_; }
-  /// weights[c] = code · scale + bias. Where `terms` is not empty, terms[c] = sqrt((code · scale)² + bias²): the size
-  /// of what an implementation that sums codes and biases apart adds up.
-  void read_row(uint32_t row, std::span<double> weights, std::span<double> terms = {}) const;
+  /// weights[c] = code · scale + bias. Where `squares` is not empty, squares[c] = (code · scale)² + bias²: what an
+  /// implementation that sums codes and biases apart adds up.
+  void read_row(uint32_t row, std::span<double> weights, std::span<double> squares = {}) const;
 
  private:
   std::vector<const QuantTensor*> parts_;
