@@ -1,7 +1,6 @@
 #include "backend/cpu/cpu_program.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "base/error.h"
@@ -35,6 +34,8 @@ CpuProgram::CpuProgram(const Plan& plan, Lowered lowered, const std::vector<std:
       options_(plan.options),
       sizes_(plan.sizes),
       lowered_(std::move(lowered)),
+      samples_only_(std::all_of(plan.ops.begin(), plan.ops.end(),
+                                [](const Op& op) { return std::holds_alternative<Sample>(op); })),
       pool_(pool),
       next_ticket_(std::move(next_ticket)),
       account_(std::move(account)),
@@ -52,7 +53,7 @@ CpuProgram::CpuProgram(const Plan& plan, Lowered lowered, const std::vector<std:
   }
   const MemoryPlan memory = plan_memory(sizes, lifetimes(accesses, order_, sizes.size()));
   // Edges that count are those of the aliased memory; the plan promises that aliasing adds no level.
-  const Schedule physical = schedule(physical_accesses(accesses, memory, static_cast<uint32_t>(sizes.size())));
+  const Schedule physical = schedule(physical_accesses(accesses, order_, memory, static_cast<uint32_t>(sizes.size())));
   LILY_CHECK(physical.level_count == order_.level_count, "{}: aliasing raised the levels from {} to {}", name_,
              order_.level_count, physical.level_count);
   offsets_ = memory.offsets;
@@ -68,10 +69,7 @@ CpuProgram::CpuProgram(const Plan& plan, Lowered lowered, const std::vector<std:
       addresses_.base[buffer] = arena_.data() + offsets_[buffer];
     }
   }
-  by_level_.resize(lowered_.launches.size());
-  std::iota(by_level_.begin(), by_level_.end(), 0U);
-  std::stable_sort(by_level_.begin(), by_level_.end(),
-                   [&](uint32_t a, uint32_t b) { return order_.levels[a] < order_.levels[b]; });
+  by_level_ = level_order(order_);
 }
 
 CpuProgram::~CpuProgram() {
@@ -83,7 +81,8 @@ uint64_t CpuProgram::workspace_bytes() const {
 }
 
 void CpuProgram::check_step(const Step& step) const {
-  LILY_CHECK(step.rows() <= options_.max_rows, "{}: {} rows in a program of {}", name_, step.rows(), options_.max_rows);
+  LILY_CHECK(samples_only_ || step.rows() <= options_.max_rows, "{}: {} rows in a program of {}", name_, step.rows(),
+             options_.max_rows);
   LILY_CHECK(step.logit_rows() <= sizes_.max_logit_rows, "{}: {} logit rows of {}", name_, step.logit_rows(),
              sizes_.max_logit_rows);
   LILY_CHECK(step.samples.size() <= sizes_.max_logit_rows && step.ring < kStepRing, "{}: {} samples, ring {}", name_,

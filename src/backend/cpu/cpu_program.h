@@ -53,6 +53,7 @@ class CpuProgram : public Program {
   Memory scratch_;
   uint64_t scratch_stride_ = 0;
   Addresses addresses_;
+  bool samples_only_;  // a sampling program looks at logit rows, however many rows the forward step had
   ThreadPool& pool_;
   std::function<Ticket()> next_ticket_;
   std::function<void(int64_t)> account_;

@@ -51,14 +51,14 @@ uint32_t usable_cores() {
   CPU_ZERO(&allowed);
   if (sched_getaffinity(0, sizeof allowed, &allowed) == 0) {
     logical = std::max(1U, static_cast<uint32_t>(CPU_COUNT(&allowed)));
-    std::set<std::pair<int, int>> cores;
-    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    std::set<std::pair<uint32_t, uint32_t>> cores;
+    for (uint32_t cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
       if (!CPU_ISSET(cpu, &allowed)) {
         continue;
       }
       const std::string base = fmt::format("/sys/devices/system/cpu/cpu{}/topology/", cpu);
-      int package = 0;
-      int core = cpu;
+      uint32_t package = 0;
+      uint32_t core = cpu;
       std::ifstream(base + "physical_package_id") >> package;
       std::ifstream(base + "core_id") >> core;
       cores.emplace(package, core);

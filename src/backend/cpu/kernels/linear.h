@@ -29,37 +29,20 @@ LILY_INLINE void prepare_group(const F16 (&x)[4], std::byte* codes, float* facto
   }
   const float bad = sum(poison);
   const float scale = power_of_two_below(bad == 0.0F ? maximum(largest) : 1.0F) * 0x1p-13F;
-  const F16 inverse = splat(1.0F / scale);
+  const F16 inverse = splat(bad == 0.0F ? 1.0F / scale : 0.0F);
   const F16 magic = splat(12582912.0F);
-  int8_t high[64];
-  int8_t low[64];
-  int32_t total = 0;
+  I16 total = splat_i(0);
   for (int i = 0; i < 4; ++i) {
-    // n + 1.5 · 2^23 holds n in its low bits; bits + 128 split at bit 8 gives high and low + 128.
-    const F16 shifted = fma(x[i], inverse, magic);
-    uint32_t bits[16];
-    const U16 words = as_bits(shifted);
-    std::memcpy(bits, &words, sizeof bits);
-    for (int lane = 0; lane < 16; ++lane) {
-      const int32_t n = bad == 0.0F ? static_cast<int32_t>(bits[lane] - 0x4b400000U) : 0;
-      total += n;
-      const int32_t upper = (n + 128) >> 8;
-      high[16 * i + lane] = static_cast<int8_t>(upper);
-      low[16 * i + lane] = static_cast<int8_t>(n - 256 * upper);
-    }
+    // n + 1.5 · 2^23 holds n in its low bits. A group that is not finite becomes zeros; its factor tells.
+    const F16 finite = bad == 0.0F ? x[i] : splat(0.0F);
+    const I16 n = as_signed(as_bits(fma(finite, inverse, magic))) - splat_i(0x4b400000);
+    const I16 high = shift_right_signed(n + splat_i(128), 8);
+    total = total + n;
+    store_bytes_even_odd(codes + 16 * i, high);
+    store_bytes_even_odd(codes + 64 + 16 * i, n - shift_left(high, 8));
   }
-  int8_t ordered[128];
-  for (int word = 0; word < 8; ++word) {
-    for (int i = 0; i < 4; ++i) {
-      ordered[8 * word + i] = high[8 * word + 2 * i];
-      ordered[8 * word + 4 + i] = high[8 * word + 2 * i + 1];
-      ordered[64 + 8 * word + i] = low[8 * word + 2 * i];
-      ordered[64 + 8 * word + 4 + i] = low[8 * word + 2 * i + 1];
-    }
-  }
-  std::memcpy(codes, ordered, sizeof ordered);
   factors[0] = bad == 0.0F ? scale : __builtin_nanf("");
-  factors[1] = scale * static_cast<float>(total) + bad;
+  factors[1] = scale * static_cast<float>(sum(total)) + bad;
 }
 
 static void prepare(const Bf16* x, uint32_t cols, Prepared to, uint32_t row) {
