@@ -4,25 +4,18 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "tests/ref/linear.h"
 
 namespace lily::ref {
 namespace {
 
-/// Norm and rotation of one head, in place.
+/// round(turn(round(norm(head)))), in place.
 void norm_and_turn(const AttentionParams& params, const Values& gain, uint32_t position, std::span<double> head) {
-  double squares = 0;
-  for (const double value : head) squares += value * value;
-  const double factor = 1.0 / std::sqrt(squares / static_cast<double>(params.head_dim) + params.eps);
-  for (size_t d = 0; d < head.size(); ++d) head[d] *= factor * gain[d];
-  const uint32_t half = params.rotary_dim / 2;
-  for (uint32_t j = 0; j < half; ++j) {
-    const auto angle = static_cast<double>(rope_angle(params, position, j));
-    const double low = head[j];
-    const double high = head[j + half];
-    head[j] = low * std::cos(angle) - high * std::sin(angle);
-    head[j + half] = high * std::cos(angle) + low * std::sin(angle);
-  }
-  for (double& value : head) value = rounded(value, params.rounding);
+  Values normed = rms_norm(Values(head.begin(), head.end()), gain, params.eps);
+  round_all(normed, params.rounding);
+  turn(params, position, normed);
+  round_all(normed, params.rounding);
+  std::ranges::copy(normed, head.begin());
 }
 
 }  // namespace
@@ -31,6 +24,17 @@ float rope_angle(const AttentionParams& params, uint32_t position, uint32_t pair
   const double exponent = -2.0 * static_cast<double>(pair) / static_cast<double>(params.rotary_dim);
   const auto frequency = static_cast<float>(std::pow(static_cast<double>(params.theta), exponent));
   return static_cast<float>(position) * frequency;
+}
+
+void turn(const AttentionParams& params, uint32_t position, std::span<double> head) {
+  const uint32_t half = params.rotary_dim / 2;
+  for (uint32_t j = 0; j < half; ++j) {
+    const auto angle = static_cast<double>(rope_angle(params, position, j));
+    const double low = head[j];
+    const double high = head[j + half];
+    head[j] = low * std::cos(angle) - high * std::sin(angle);
+    head[j + half] = high * std::cos(angle) + low * std::sin(angle);
+  }
 }
 
 Values qk_norm_rope_append(const AttentionParams& params, const Values& proj, uint32_t first_position, KvLists& lists) {

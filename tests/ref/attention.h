@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "tests/ref/values.h"
 
@@ -34,8 +35,11 @@ struct KvLists {
 /// The angle of rotary pair `pair` at `position`, formed in float as the model does.
 float rope_angle(const AttentionParams& params, uint32_t position, uint32_t pair);
 
+/// Rotary embedding of one head, in place, unrounded.
+void turn(const AttentionParams& params, uint32_t position, std::span<double> head);
+
 /// Appends the rows of one run, whose first lies at `first_position` (what the lists hold beyond it is dropped), and
-/// returns the queries [rows, query_dim], rounded like the keys.
+/// returns the queries [rows, query_dim]. Queries and keys are rounded after the norm and after the rotation.
 Values qk_norm_rope_append(const AttentionParams& params, const Values& proj, uint32_t first_position, KvLists& lists);
 
 /// out [rows, query_dim], unrounded; row r sees positions 0 .. first_position + r.
