@@ -223,7 +223,28 @@ LILY_INLINE F16 codes_of_input(const std::byte* group, uint32_t bits, uint32_t k
   return to_float(signed_code);
 }
 
-/// Float inputs: codes of a group become floats once, inputs pass one by one; a group is summed in input order.
+/// acc[m] += scale · Σ code · x + bias · Σ x for one group and kRows float inputs; a group is summed in input order.
+template <uint32_t kRows>
+LILY_INLINE void multiply_float_group(const F16 (&codes)[kGroup], F16 scale, F16 bias, const LinearTile& tile,
+                                      uint32_t group, uint32_t i) {
+  const float* x[kRows];
+  const float* factors[kRows];
+  F16 total[kRows];
+  for (uint32_t m = 0; m < kRows; ++m) {
+    const size_t slot = size_t{group} * tile.x.rows + tile_row(tile, i + m);
+    x[m] = reinterpret_cast<const float*>(tile.x.codes + slot * prepared_group_bytes<float>());
+    factors[m] = tile.x.factors + slot * 2;
+    total[m] = splat(0.0F);
+  }
+  for (uint32_t k = 0; k < kGroup; ++k)
+    for (uint32_t m = 0; m < kRows; ++m) total[m] = fma(codes[k], splat(x[m][k]), total[m]);
+  for (uint32_t m = 0; m < kRows; ++m) {
+    float* out = tile.out + 16 * (i + m);
+    store(out, fma(bias, splat(factors[m][1]), fma(total[m], scale, load(out))));
+  }
+}
+
+/// Float inputs: codes of a group become floats once and stay in the cache while the inputs pass.
 static void linear_f32(const LinearTile& tile) {
   const size_t bytes = tile.bits == 4 ? kGroupBytes4 : kGroupBytes8;
   std::memset(tile.out, 0, size_t{tile.count} * 16 * sizeof(float));
@@ -233,17 +254,9 @@ static void linear_f32(const LinearTile& tile) {
     for (uint32_t k = 0; k < kGroup; ++k) codes[k] = codes_of_input(packed, tile.bits, k);
     const F16 scale = group_factor(packed, bytes - 64, 0);
     const F16 bias = group_factor(packed, bytes - 64, 1);
-    for (uint32_t i = 0; i < tile.count; ++i) {
-      const size_t slot = size_t{group} * tile.x.rows + tile_row(tile, i);
-      float x[kGroup];
-      std::memcpy(x, tile.x.codes + slot * prepared_group_bytes<float>(), sizeof x);
-      F16 total = splat(0.0F);
-      for (uint32_t k = 0; k < kGroup; ++k) total = fma(codes[k], splat(x[k]), total);
-      F16 acc = load(tile.out + 16 * i);
-      acc = fma(total, scale, acc);
-      acc = fma(bias, splat(tile.x.factors[slot * 2 + 1]), acc);
-      store(tile.out + 16 * i, acc);
-    }
+    uint32_t i = 0;
+    for (; i + 8 <= tile.count; i += 8) multiply_float_group<8>(codes, scale, bias, tile, group, i);
+    for (; i < tile.count; ++i) multiply_float_group<1>(codes, scale, bias, tile, group, i);
   }
 }
 
