@@ -70,6 +70,10 @@ class ModelRunner {
     BufferHandle hidden;  // with capture_hidden
     uint32_t max_rows = 0;
   };
+  struct Allocation {
+    BufferHandle handle;
+    uint64_t bytes = 0;
+  };
   Compiled& forward_program(PlanMode mode, uint32_t rows);
   Compiled compile(const Plan& plan);
   BufferHandle state_buffer(const PlanBuffer& buffer);
@@ -80,8 +84,8 @@ class ModelRunner {
   WeightTable table_;
   RunnerOptions options_;
   std::vector<WeightHandle> weights_;
-  std::map<std::pair<std::string, uint64_t>, BufferHandle> buffers_;  // by name and size
-  std::map<std::pair<PlanMode, uint32_t>, Compiled> forward_;         // by mode and row bucket
+  std::map<std::string, Allocation, std::less<>> buffers_;     // state buffers by name
+  std::map<std::pair<PlanMode, uint32_t>, Compiled> forward_;  // by mode and row bucket
   Compiled sample_;
 };
 

@@ -25,7 +25,7 @@ struct SamplingOptions {
   std::optional<double> min_p;                          // 0 .. 1; 0: off
   std::optional<double> presence_penalty;               // -2 .. 2; 0: off
   std::optional<double> frequency_penalty;              // -2 .. 2; 0: off
-  std::optional<double> repetition_penalty;             // above 0, at most 10; 1: off
+  std::optional<double> repetition_penalty;             // 0.01 .. 10; 1: off
   std::optional<uint64_t> seed;                         // unset: drawn at random and reported in the result
   std::vector<std::pair<uint32_t, double>> logit_bias;  // (id below the vocabulary size, -100 .. 100); -100 bans the id
 };
