@@ -1,0 +1,171 @@
+#include "backend/cpu/cpu_program.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "base/error.h"
+#include "plan/memory_plan.h"
+#include "plan/schedule.h"
+
+namespace lily::cpu {
+
+void StepView::assign(const Step& next) {
+  step = &next;
+  rows = next.rows();
+  row_run.resize(rows);
+  row_position.resize(rows);
+  logit_row_row.clear();
+  for (uint32_t index = 0; index < next.runs.size(); ++index) {
+    const Run& run = next.runs[index];
+    for (uint32_t i = 0; i < run.rows; ++i) {
+      row_run[run.first_row + i] = index;
+      row_position[run.first_row + i] = run.first_position + i;
+      if (i >= run.rows - run.logit_rows) {
+        logit_row_row.push_back(run.first_row + i);
+      }
+    }
+  }
+  logit_rows = static_cast<uint32_t>(logit_row_row.size());
+}
+
+CpuProgram::CpuProgram(const Plan& plan, Lowered lowered, const std::vector<std::byte*>& states, ThreadPool& pool,
+                       std::function<Ticket()> next_ticket, std::function<void(int64_t)> account)
+    : name_(plan.name),
+      options_(plan.options),
+      sizes_(plan.sizes),
+      lowered_(std::move(lowered)),
+      samples_only_(std::all_of(plan.ops.begin(), plan.ops.end(),
+                                [](const Op& op) { return std::holds_alternative<Sample>(op); })),
+      pool_(pool),
+      next_ticket_(std::move(next_ticket)),
+      account_(std::move(account)),
+      counters_(lowered_.launches.size()),
+      job_([this](uint32_t thread) { work(thread); }) {
+  std::vector<std::vector<Access>> accesses;
+  for (const auto& launch : lowered_.launches) {
+    accesses.push_back(launch->accesses());
+    scratch_stride_ = std::max(scratch_stride_, launch->scratch_bytes());
+  }
+  order_ = schedule(accesses);
+  std::vector<uint64_t> sizes;
+  for (const PlanBuffer& buffer : lowered_.buffers) {
+    sizes.push_back(buffer.kind == BufferKind::kTemp ? buffer.bytes : 0);
+  }
+  const MemoryPlan memory = plan_memory(sizes, lifetimes(accesses, order_, sizes.size()));
+  // Edges that count are those of the aliased memory; the plan promises that aliasing adds no level.
+  const Schedule physical = schedule(physical_accesses(accesses, memory, static_cast<uint32_t>(sizes.size())));
+  LILY_CHECK(physical.level_count == order_.level_count, "{}: aliasing raised the levels from {} to {}", name_,
+             order_.level_count, physical.level_count);
+  offsets_ = memory.offsets;
+  arena_ = Memory(memory.arena_bytes, "temporaries");
+  scratch_stride_ = (scratch_stride_ + 4095) / 4096 * 4096;
+  scratch_ = Memory(scratch_stride_ * pool.threads(), "thread scratch");
+  account_(static_cast<int64_t>(workspace_bytes()));
+  addresses_.base.resize(sizes.size(), nullptr);
+  for (size_t buffer = 0; buffer < sizes.size(); ++buffer) {
+    if (buffer < states.size() && states[buffer] != nullptr) {
+      addresses_.base[buffer] = states[buffer];
+    } else if (offsets_[buffer] != MemoryPlan::kUnplaced) {
+      addresses_.base[buffer] = arena_.data() + offsets_[buffer];
+    }
+  }
+  by_level_.resize(lowered_.launches.size());
+  std::iota(by_level_.begin(), by_level_.end(), 0U);
+  std::stable_sort(by_level_.begin(), by_level_.end(),
+                   [&](uint32_t a, uint32_t b) { return order_.levels[a] < order_.levels[b]; });
+}
+
+CpuProgram::~CpuProgram() {
+  account_(-static_cast<int64_t>(workspace_bytes()));
+}
+
+uint64_t CpuProgram::workspace_bytes() const {
+  return arena_.bytes() + scratch_.bytes();
+}
+
+void CpuProgram::check_step(const Step& step) const {
+  LILY_CHECK(samples_only_ || step.rows() <= options_.max_rows, "{}: {} rows in a program of {}", name_, step.rows(),
+             options_.max_rows);
+  LILY_CHECK(step.logit_rows() <= sizes_.max_logit_rows, "{}: {} logit rows of {}", name_, step.logit_rows(),
+             sizes_.max_logit_rows);
+  LILY_CHECK(step.samples.size() <= sizes_.max_logit_rows && step.ring < kStepRing, "{}: {} samples, ring {}", name_,
+             step.samples.size(), step.ring);
+  uint32_t next_row = 0;
+  for (const Run& run : step.runs) {
+    LILY_CHECK(run.first_row == next_row && run.rows > 0, "{}: runs must tile the rows in order", name_);
+    LILY_CHECK(run.sequence < sizes_.sequences && run.state_in < sizes_.state_slots &&
+                   run.state_out < sizes_.state_slots && run.logit_rows <= run.rows,
+               "{}: run of sequence {} with states {} and {}", name_, run.sequence, run.state_in, run.state_out);
+    const uint64_t end = uint64_t{run.first_position} + run.rows;
+    LILY_CHECK(end <= uint64_t{sizes_.blocks_a_sequence} * kKvBlockTokens &&
+                   (options_.max_context == 0 || end <= options_.max_context),
+               "{}: positions up to {} beyond the program's context", name_, end);
+    next_row += run.rows;
+  }
+  LILY_CHECK(next_row == step.rows() || step.runs.empty(), "{}: runs cover {} of {} rows", name_, next_row,
+             step.rows());
+}
+
+void CpuProgram::collect(const StepView& step) {
+  active_.clear();
+  uint32_t level = 0;
+  for (const uint32_t index : by_level_) {
+    const Launch& launch = *lowered_.launches[index];
+    const uint32_t items = launch.items(step);
+    if (items == 0) {
+      continue;
+    }
+    if (!active_.empty() && order_.levels[index] != level) {
+      active_.back().ends_level = true;
+    }
+    level = order_.levels[index];
+    counters_[active_.size()].store(0, std::memory_order_relaxed);
+    active_.push_back({&launch, items, launch.grain(step), false});
+  }
+}
+
+void CpuProgram::work(uint32_t thread) {
+  const Worker worker{scratch_.data() + thread * scratch_stride_, &addresses_};
+  const uint32_t threads = pool_.threads();
+  for (size_t i = 0; i < active_.size(); ++i) {
+    const Active& active = active_[i];
+    if (active.grain == 0 || threads == 1) {
+      const auto begin = static_cast<uint32_t>(uint64_t{active.items} * thread / threads);
+      const auto end = static_cast<uint32_t>(uint64_t{active.items} * (thread + 1) / threads);
+      if (begin < end) {
+        active.launch->run(view_, {begin, end}, worker);
+      }
+    } else {
+      while (true) {
+        const uint32_t begin = counters_[i].fetch_add(active.grain, std::memory_order_relaxed);
+        if (begin >= active.items) {
+          break;
+        }
+        active.launch->run(view_, {begin, std::min(active.items, begin + active.grain)}, worker);
+      }
+    }
+    if (active.ends_level) {
+      pool_.barrier();
+    }
+  }
+}
+
+Ticket CpuProgram::submit(const Step& step) {
+  check_step(step);
+  view_.assign(step);
+  collect(view_);
+  pool_.run(job_);
+  return next_ticket_();
+}
+
+std::string CpuProgram::describe() const {
+  std::string text = fmt::format("program {} on cpu: {} launches, {} levels, arena {} bytes\n", name_,
+                                 lowered_.launches.size(), order_.level_count, arena_.bytes());
+  for (const uint32_t index : by_level_) {
+    text += fmt::format("  level {:3} {}\n", order_.levels[index], lowered_.launches[index]->name());
+  }
+  return text;
+}
+
+}  // namespace lily::cpu

@@ -1,0 +1,66 @@
+// A compiled plan on the CPU: launches in level order over planned memory; submit runs the step before it returns.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "backend/cpu/lower.h"
+#include "backend/cpu/thread_pool.h"
+#include "plan/schedule.h"
+
+namespace lily::cpu {
+
+class CpuProgram : public Program {
+ public:
+  /// `states`: base address of every state buffer of the plan, by buffer index.
+  CpuProgram(const Plan& plan, Lowered lowered, const std::vector<std::byte*>& states, ThreadPool& pool,
+             std::function<Ticket()> next_ticket, std::function<void(int64_t)> account);
+  ~CpuProgram() override;
+  CpuProgram(const CpuProgram&) = delete;
+  CpuProgram& operator=(const CpuProgram&) = delete;
+  CpuProgram(CpuProgram&&) = delete;
+  CpuProgram& operator=(CpuProgram&&) = delete;
+
+  Ticket submit(const Step& step) override;
+  std::string describe() const override;
+  uint64_t workspace_bytes() const;
+
+ private:
+  /// One launch of the current step.
+  struct Active {
+    const Launch* launch = nullptr;
+    uint32_t items = 0;
+    uint32_t grain = 0;
+    bool ends_level = false;
+  };
+
+  void check_step(const Step& step) const;
+  void collect(const StepView& step);
+  void work(uint32_t thread);
+
+  std::string name_;
+  PlanOptions options_;
+  StateSizes sizes_;
+  Lowered lowered_;
+  Schedule order_;
+  std::vector<uint32_t> by_level_;  // launches sorted by level
+  std::vector<uint64_t> offsets_;   // place of every temporary in the arena
+  Memory arena_;
+  Memory scratch_;
+  uint64_t scratch_stride_ = 0;
+  Addresses addresses_;
+  bool samples_only_;  // a sampling program looks at logit rows, however many rows the forward step had
+  ThreadPool& pool_;
+  std::function<Ticket()> next_ticket_;
+  std::function<void(int64_t)> account_;
+  StepView view_;
+  std::vector<Active> active_;
+  std::vector<std::atomic<uint32_t>> counters_;  // next item of every active launch
+  std::function<void(uint32_t)> job_;
+};
+
+}  // namespace lily::cpu

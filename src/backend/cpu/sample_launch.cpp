@@ -1,0 +1,215 @@
+#include "backend/cpu/sample_launch.h"
+
+#include <cmath>
+#include <limits>
+
+#include "base/error.h"
+
+namespace lily::cpu {
+namespace {
+
+constexpr uint32_t kPromptBit = 0x80000000U;
+
+struct Candidate {
+  uint32_t id;
+  float logit;
+};
+
+/// Larger logit first, lower id on ties.
+bool before(const Candidate& a, const Candidate& b) {
+  return a.logit > b.logit || (a.logit == b.logit && a.id < b.id);
+}
+
+uint64_t mix(uint64_t x) {
+  x += 0x9e3779b97f4a7c15U;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebU;
+  return x ^ (x >> 31);
+}
+
+/// The best `count` of the candidates, best first; all of them when count is 0.
+void keep_best(std::vector<Candidate>& candidates, uint32_t count) {
+  if (count == 0 || count >= candidates.size()) {
+    std::sort(candidates.begin(), candidates.end(), before);
+    return;
+  }
+  std::nth_element(candidates.begin(), candidates.begin() + count, candidates.end(), before);
+  candidates.resize(count);
+  std::sort(candidates.begin(), candidates.end(), before);
+}
+
+class SampleLaunch : public Launch {
+ public:
+  SampleLaunch(const KernelTable& kernels, const ModelShape& shape, uint32_t max_logit_rows, const Sample& op)
+      : Launch("sample", lily::accesses(Op(op))),
+        kernels_(kernels),
+        vocab_(shape.vocab),
+        max_logit_rows_(max_logit_rows),
+        op_(op) {}
+  uint32_t items(const StepView& step) const override { return static_cast<uint32_t>(step.step->samples.size()); }
+  uint32_t grain(const StepView&) const override { return 1; }
+
+  void run(const StepView& step, ItemRange range, const Worker& worker) const override {
+    const Addresses& memory = *worker.memory;
+    for (uint32_t item = range.begin; item < range.end; ++item) {
+      const SampleParams& params = step.step->samples[item];
+      LILY_CHECK(params.logit_row < max_logit_rows_, "logit row {} of {}", params.logit_row, max_logit_rows_);
+      const float* logits = memory.at<float>(op_.logits) + uint64_t{params.logit_row} * vocab_;
+      uint32_t* counts = memory.at<uint32_t>(op_.token_counts) + uint64_t{params.sequence} * vocab_;
+      SampleResult& result = memory.at<SampleResult>(op_.samples)[uint64_t{step.step->ring} * max_logit_rows_ + item];
+      result = {};
+      const LogitScan scan = kernels_.scan_logits(logits, vocab_);
+      if (scan.non_finite != 0) {
+        result.non_finite = 1;
+        memory.at<int32_t>(op_.mailbox)[params.sequence] =
+            0;  // a valid id, so that a step already in flight stays in bounds
+        continue;
+      }
+      const uint32_t token = draw(params, logits, counts, scan);
+      result.token = static_cast<int32_t>(token);
+      memory.at<int32_t>(op_.mailbox)[params.sequence] = result.token;
+      if (params.counts_tokens()) {
+        ++counts[token];
+      }
+      if (params.want_logprob || params.top_logprobs > 0) {
+        report(params, logits, scan, result);
+      }
+    }
+  }
+
+ private:
+  static bool plain_argmax(const SampleParams& params) {
+    return params.temperature == 0.0F && !params.counts_tokens() && params.bias.empty() && params.banned.empty() &&
+           params.mask == nullptr;
+  }
+
+  uint32_t draw(const SampleParams& params, const float* logits, const uint32_t* counts, const LogitScan& scan) const {
+    if (plain_argmax(params) && scan.argmax < params.vocabulary) {
+      return scan.argmax;
+    }
+    std::vector<Candidate> candidates = allowed(params, logits, counts);
+    LILY_CHECK(!candidates.empty(), "no token is allowed for sequence {}", params.sequence);
+    if (params.temperature == 0.0F) {
+      return std::min_element(candidates.begin(), candidates.end(), before)->id;
+    }
+    keep_best(candidates, params.top_k);
+    return pick(params, candidates);
+  }
+
+  /// Ids that may be drawn, with bias and penalties applied.
+  static std::vector<Candidate> allowed(const SampleParams& params, const float* logits, const uint32_t* counts) {
+    std::vector<float> adjusted(logits, logits + params.vocabulary);
+    for (const auto& [id, value] : params.bias) {
+      adjusted[id] += value;
+    }
+    for (const uint32_t id : params.banned) {
+      adjusted[id] = -std::numeric_limits<float>::infinity();
+    }
+    if (params.counts_tokens()) {
+      for (uint32_t id = 0; id < params.vocabulary; ++id) {
+        if (counts[id] == 0) {
+          continue;
+        }
+        adjusted[id] =
+            adjusted[id] > 0.0F ? adjusted[id] / params.repetition_penalty : adjusted[id] * params.repetition_penalty;
+        const uint32_t generated = counts[id] & ~kPromptBit;
+        if (generated > 0) {
+          adjusted[id] -= params.presence_penalty + params.frequency_penalty * static_cast<float>(generated);
+        }
+      }
+    }
+    std::vector<Candidate> candidates;
+    candidates.reserve(params.vocabulary);
+    for (uint32_t id = 0; id < params.vocabulary; ++id) {
+      const bool masked = params.mask != nullptr && (params.mask[id / 32] >> (id % 32) & 1U) == 0;
+      if (!masked && adjusted[id] > -std::numeric_limits<float>::infinity()) {
+        candidates.push_back({id, adjusted[id]});
+      }
+    }
+    return candidates;
+  }
+
+  /// Temperature, top-p, min-p and the draw over candidates sorted best first.
+  static uint32_t pick(const SampleParams& params, const std::vector<Candidate>& candidates) {
+    std::vector<double> weights(candidates.size());
+    double total = 0.0;
+    const double top = candidates.front().logit;
+    for (size_t i = 0; i < candidates.size(); ++i) {
+      weights[i] = std::exp((static_cast<double>(candidates[i].logit) - top) / static_cast<double>(params.temperature));
+      total += weights[i];
+    }
+    size_t kept = candidates.size();
+    if (params.top_p < 1.0F) {
+      double sum = 0.0;
+      for (size_t i = 0; i < kept; ++i) {
+        sum += weights[i];
+        if (sum >= static_cast<double>(params.top_p) * total) {
+          kept = i + 1;
+        }
+      }
+    }
+    while (kept > 1 &&
+           weights[kept - 1] < static_cast<double>(params.min_p)) {  // weights are relative to the best already
+      --kept;
+    }
+    double kept_total = 0.0;
+    for (size_t i = 0; i < kept; ++i) {
+      kept_total += weights[i];
+    }
+    double rest = sampling_uniform(params.seed, params.choice, params.position) * kept_total;
+    for (size_t i = 0; i + 1 < kept; ++i) {
+      rest -= weights[i];
+      if (rest < 0.0) {
+        return candidates[i].id;
+      }
+    }
+    return candidates[kept - 1].id;
+  }
+
+  /// Log-probabilities of the raw logits over the real vocabulary.
+  void report(const SampleParams& params, const float* logits, const LogitScan& scan, SampleResult& result) const {
+    const uint32_t whole = params.vocabulary / 16 * 16;
+    double total = whole > 0 ? static_cast<double>(kernels_.sum_exp(logits, whole, scan.maximum, 1.0F)) : 0.0;
+    for (uint32_t id = whole; id < params.vocabulary; ++id) {
+      total += std::exp(static_cast<double>(logits[id]) - static_cast<double>(scan.maximum));
+    }
+    const double log_total = std::log(total) + static_cast<double>(scan.maximum);
+    const auto logprob = [&](uint32_t id) { return static_cast<float>(static_cast<double>(logits[id]) - log_total); };
+    result.logprob = logprob(static_cast<uint32_t>(result.token));
+    std::vector<Candidate> best;
+    for (uint32_t id = 0; id < params.vocabulary && params.top_logprobs > 0; ++id) {
+      const Candidate candidate{id, logits[id]};
+      if (best.size() == params.top_logprobs && !before(candidate, best.back())) {
+        continue;
+      }
+      best.insert(std::upper_bound(best.begin(), best.end(), candidate, before), candidate);
+      if (best.size() > params.top_logprobs) {
+        best.pop_back();
+      }
+    }
+    result.top_count = static_cast<uint32_t>(best.size());
+    for (uint32_t i = 0; i < result.top_count; ++i) {
+      result.top_ids[i] = best[i].id;
+      result.top_logprobs[i] = logprob(best[i].id);
+    }
+  }
+
+  const KernelTable& kernels_;
+  uint32_t vocab_;
+  uint32_t max_logit_rows_;
+  Sample op_;
+};
+
+}  // namespace
+
+double sampling_uniform(uint64_t seed, uint32_t choice, uint32_t position) {
+  const uint64_t bits = mix(mix(mix(seed) ^ choice) ^ (uint64_t{position} << 32));
+  return static_cast<double>(bits >> 11) * 0x1p-53;
+}
+
+void lower_sample(std::vector<std::unique_ptr<Launch>>& launches, const KernelTable& kernels, const ModelShape& shape,
+                  uint32_t max_logit_rows, const Sample& op) {
+  launches.push_back(std::make_unique<SampleLaunch>(kernels, shape, max_logit_rows, op));
+}
+
+}  // namespace lily::cpu
