@@ -45,9 +45,9 @@ struct AnswerOptions {
   GenerateRequest request;
   bool parse = false;  // off: all text is content
   OutputParserOptions parser;
-  AnswerPrinter* printer = nullptr;            // null: nothing is printed
-  std::atomic<bool>* interrupt = nullptr;      // cancels; also set when the reader of standard output has gone
-  bool progress = false;                       // a line while a long prompt is read
+  AnswerPrinter* printer = nullptr;        // null: nothing is printed
+  std::atomic<bool>* interrupt = nullptr;  // cancels; also set when the reader of standard output has gone
+  bool progress = false;                   // a line while a long prompt is read
 };
 
 struct Answer {
@@ -59,7 +59,8 @@ struct Answer {
 /// Runs one request. Failure: nothing has run.
 Result<Answer> generate_answer(Engine& engine, Session& session, AnswerOptions options);
 
-/// Parser options for an answer; no calls are looked for when there are no tools. Call ids are random, or follow `seed`.
+/// Parser options for an answer; no calls are looked for when there are no tools. Call ids are random, or follow
+/// `seed`.
 OutputParserOptions parser_options(bool starts_in_reasoning, const ordered_json& tools,
                                    std::optional<uint64_t> seed = std::nullopt);
 

@@ -11,8 +11,8 @@ struct BandwidthProbe {
   uint32_t threads = 0;
 };
 
-/// Reads a buffer several times with `threads` threads (0: all this process may use). `buffer_bytes` should be far beyond
-/// the caches.
+/// Reads a buffer several times with `threads` threads (0: all this process may use). `buffer_bytes` should be far
+/// beyond the caches.
 BandwidthProbe probe_bandwidth(uint32_t threads, uint64_t buffer_bytes);
 
 }  // namespace lily

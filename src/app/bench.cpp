@@ -1,5 +1,6 @@
 // lily bench: prefill and decode speed under the contract of bench/contract.md, and what limits decode.
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <memory>
@@ -48,8 +49,7 @@ StepBytes step_bytes(const BenchOptions& options, uint32_t context) {
   const ModelShape& shape = weights.shape();
   const ActivationType activation = options.model.activations == "f32" ? ActivationType::kF32 : ActivationType::kBf16;
   const WeightTable table = weight_table(weights);
-  const PlanOptions plan{
-      .mode = PlanMode::kDecode, .max_rows = 1, .max_context = context, .activation = activation};
+  const PlanOptions plan{.mode = PlanMode::kDecode, .max_rows = 1, .max_context = context, .activation = activation};
   return {.weights = weight_bytes_read(decode_plan(shape, state_sizes(1, context, 0), plan, table), 1),
           .kv_per_token = shape.kv_bytes_per_token(activation_bytes(activation)),
           .state = shape.recurrent_state_bytes()};
@@ -81,16 +81,16 @@ Limits limits_of(const BenchPoint& point, const StepBytes& bytes, const Bandwidt
 std::string point_text(const BenchPoint& point, const Limits& limits, const BandwidthProbe& probe) {
   const BenchRun& prefill = point.median_prefill();
   const BenchRun& decode = point.median_decode();
-  std::string out = fmt::format(
-      "{:>7} {:>12.1f} {:>12.2f} {:>14.1f} {:>11.2f}  0x{:016x}\n", point.prompt_tokens,
-      point.prompt_tokens / prefill.prefill_seconds, point.decode_steps / decode.decode_seconds,
-      prefill.prefill_seconds * 1000, decode.decode_seconds * 1000 / point.decode_steps, token_digest(decode.decode_ids));
+  std::string out = fmt::format("{:>7} {:>12.1f} {:>12.2f} {:>14.1f} {:>11.2f}  0x{:016x}\n", point.prompt_tokens,
+                                point.prompt_tokens / prefill.prefill_seconds,
+                                point.decode_steps / decode.decode_seconds, prefill.prefill_seconds * 1000,
+                                decode.decode_seconds * 1000 / point.decode_steps, token_digest(decode.decode_ids));
   const char* verdict = limits.share > 1.0    ? "the weights come from caches"
                         : limits.share >= 0.7 ? "memory bandwidth limits it"
                                               : "not memory bandwidth, but computing or waiting, limits it";
-  out += fmt::format("        decode reads {} a token: {:.1f} GB/s, {:.0f} % of the {:.1f} GB/s read by the probe; {}\n",
-                     format_bytes(limits.bytes_per_token), limits.gb_per_second, limits.share * 100,
-                     probe.gb_per_second, verdict);
+  out += fmt::format(
+      "        decode reads {} a token: {:.1f} GB/s, {:.0f} % of the {:.1f} GB/s read by the probe; {}\n",
+      format_bytes(limits.bytes_per_token), limits.gb_per_second, limits.share * 100, probe.gb_per_second, verdict);
   return out;
 }
 
@@ -119,9 +119,8 @@ ordered_json bench_json(const ordered_json& meta, const BandwidthProbe& probe, o
   ordered_json out = ordered_json::object();
   out["schema_version"] = 1;
   out["meta"] = meta;
-  out["probe"] = {{"gb_per_second", probe.gb_per_second},
-                  {"buffer_bytes", probe.buffer_bytes},
-                  {"threads", probe.threads}};
+  out["probe"] = {
+      {"gb_per_second", probe.gb_per_second}, {"buffer_bytes", probe.buffer_bytes}, {"threads", probe.threads}};
   if (points.size() == 1) {
     for (const auto& [key, value] : points[0].items()) out[key] = value;
   } else {
@@ -136,8 +135,8 @@ int bench(const BenchOptions& options) {
   const uint32_t limit = load_config(model_folder(options.model)).shape.max_positions;
   const uint32_t context = std::min(options.model.context != 0 ? options.model.context : needed, limit);
   if (needed > context) {
-    throw Error(ErrorCode::kUsage, "{} prompt tokens and {} decode steps need a context of {}, but it holds {}", longest,
-                options.decode_steps, needed, context);
+    throw Error(ErrorCode::kUsage, "{} prompt tokens and {} decode steps need a context of {}, but it holds {}",
+                longest, options.decode_steps, needed, context);
   }
   const StepBytes bytes = step_bytes(options, context);
   const BandwidthProbe probe = probe_machine(options.model.backend.threads);
@@ -150,16 +149,16 @@ int bench(const BenchOptions& options) {
   ordered_json points = ordered_json::array();
   for (const uint32_t length : options.prompt_tokens) {
     Progress progress(fmt::format("prompt of {} tokens:", length));
-    const BenchPoint point =
-        measure_point(*engine, length, options.decode_steps, options.repeat, [&](uint32_t run) {
-          progress.update(run, options.repeat + 1, run == 0 ? "warm-up" : fmt::format("run {} of {}", run, options.repeat));
-        });
+    const BenchPoint point = measure_point(*engine, length, options.decode_steps, options.repeat, [&](uint32_t run) {
+      progress.update(run, options.repeat + 1, run == 0 ? "warm-up" : fmt::format("run {} of {}", run, options.repeat));
+    });
     progress.clear();
     const Limits limits = limits_of(point, bytes, probe);
     points.push_back(measured_json(point, limits, engine->backend().depth()));
     if (!options.json) write_output(point_text(point, limits, probe));
   }
-  if (options.json) write_output(compact_json(bench_json(meta_json(options, *engine), probe, std::move(points))) + "\n");
+  if (options.json)
+    write_output(compact_json(bench_json(meta_json(options, *engine), probe, std::move(points))) + "\n");
   return kExitDone;
 }
 
@@ -177,8 +176,9 @@ void add_bench(CLI::App& root, Action& action) {
   command->add_option("--repeat", options->repeat, "Runs of each prompt; medians are shown (default: 5)")
       ->check(CLI::Range(1U, 1000U));
   command->add_flag("--json", options->json, "One JSON object on standard output");
-  command->footer("The figures follow bench/contract.md. With one prompt length, workload and results stand at the top of the\n"
-                  "JSON object; with several, each has an entry in `points`.");
+  command->footer(
+      "The figures follow bench/contract.md. With one prompt length, workload and results stand at the top of the\n"
+      "JSON object; with several, each has an entry in `points`.");
   command->callback([options, &action] { action = [options] { return bench(*options); }; });
 }
 

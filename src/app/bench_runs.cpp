@@ -12,9 +12,9 @@
 namespace lily {
 namespace {
 
-/// One request on a fresh session. The clock of decode starts when the first token has been read, at which point a backend
-/// of depth 2 has the first decode step in flight, and stops with the last step's token; the token after it is the
-/// look-ahead step, which is drained outside.
+/// One request on a fresh session. The clock of decode starts when the first token has been read, at which point a
+/// backend of depth 2 has the first decode step in flight, and stops with the last step's token; the token after it is
+/// the look-ahead step, which is drained outside.
 BenchRun measure_run(Engine& engine, Session& session, const std::vector<uint32_t>& prompt, uint32_t decode_steps) {
   session.reset();
   GenerateRequest request;

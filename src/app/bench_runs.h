@@ -37,8 +37,8 @@ struct BenchPoint {
   const BenchRun& median_decode() const;
 };
 
-/// A warm-up and `repeat` runs. `on_run(n)` is called before each, 0 being the warm-up. Throws Error(kRuntime) when a run
-/// fails or generates other tokens than the one before.
+/// A warm-up and `repeat` runs. `on_run(n)` is called before each, 0 being the warm-up. Throws Error(kRuntime) when a
+/// run fails or generates other tokens than the one before.
 BenchPoint measure_point(Engine& engine, uint32_t prompt_tokens, uint32_t decode_steps, uint32_t repeat,
                          const std::function<void(uint32_t)>& on_run);
 

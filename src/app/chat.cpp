@@ -1,5 +1,6 @@
 // lily chat: a conversation on the terminal, or line by line from standard input.
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <cstdio>
 #include <cstdlib>
@@ -36,7 +37,8 @@ struct ChatOptions {
 
 constexpr const char* kFooter =
     "The reasoning is shown dim. Ctrl-C stops the answer and keeps what was said. /help lists the commands.\n"
-    "Earlier reasoning stays in the conversation, so that each turn only has to be read once; --no-preserve-thinking drops it\n"
+    "Earlier reasoning stays in the conversation, so that each turn only has to be read once; --no-preserve-thinking "
+    "drops it\n"
     "as the chat template does by default, which saves context but reads the conversation again at every turn.\n"
     "When standard input is no terminal, its lines are the messages and standard output gets the answers.";
 

@@ -80,7 +80,8 @@ std::string_view chat_help() {
          "/load FILE       go on with a saved conversation\n"
          "/stats           context in use, speed of the last answer\n"
          "/quit            leave, as Ctrl-D does\n"
-         "Ctrl-C stops an answer or clears the line. A line that ends with \\ goes on in the next one; a line of \"\"\"\n"
+         "Ctrl-C stops an answer or clears the line. A line that ends with \\ goes on in the next one; a line of "
+         "\"\"\"\n"
          "starts a block of lines that the next \"\"\" ends. // starts a message with a slash.\n";
 }
 

@@ -15,8 +15,8 @@ struct ChatInput {
 /// A slash and a word of letters is a command; two slashes start a message with one. Anything else is a message.
 ChatInput parse_chat_input(std::string_view input);
 
-/// Joins lines to one input: a line that ends with a backslash goes on in the next one, and a line of three quotes starts a
-/// block that the next such line ends.
+/// Joins lines to one input: a line that ends with a backslash goes on in the next one, and a line of three quotes
+/// starts a block that the next such line ends.
 class LineJoiner {
  public:
   /// Takes a line; true when the input is complete.

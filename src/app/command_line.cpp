@@ -1,5 +1,6 @@
 // The tree of subcommands and what belongs to the program as a whole.
 #include <fmt/ranges.h>
+#include <CLI/CLI.hpp>
 
 #include "app/backends.h"
 #include "app/build_info.h"

@@ -2,8 +2,12 @@
 // which returns the exit status and may throw Error.
 #pragma once
 
-#include <CLI/App.hpp>
 #include <functional>
+#include <string>
+
+namespace CLI {
+class App;
+}
 
 namespace lily {
 

@@ -1,4 +1,5 @@
 // lily completion: prints the completion script of a shell.
+#include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
 

@@ -1,6 +1,7 @@
 #include "app/completion_script.h"
 
 #include <fmt/ranges.h>
+#include <CLI/CLI.hpp>
 
 namespace lily {
 namespace {
@@ -46,7 +47,8 @@ std::vector<CompletionOption> options_of(const CLI::App& app) {
 /// All names, one string.
 std::string names_text(const std::vector<CompletionOption>& options) {
   std::string out;
-  for (const CompletionOption& option : options) out += fmt::format("{}{}", out.empty() ? "" : " ", fmt::join(option.names, " "));
+  for (const CompletionOption& option : options)
+    out += fmt::format("{}{}", out.empty() ? "" : " ", fmt::join(option.names, " "));
   return out;
 }
 
@@ -144,7 +146,8 @@ std::string fish_option(const CompletionOption& option, std::string_view conditi
       value = fmt::format(" -x -a '{}'", fmt::join(option.choices, " "));
       break;
   }
-  return fmt::format("complete -c lily -n '{}'{}{} -d '{}'\n", condition, names, value, fish_quoted(option.description));
+  return fmt::format("complete -c lily -n '{}'{}{} -d '{}'\n", condition, names, value,
+                     fish_quoted(option.description));
 }
 
 std::string command_names(const CompletionTree& tree) {
@@ -217,7 +220,9 @@ std::string zsh_completion(const CompletionTree& tree) {
     }
     out += "\n          ;;\n";
   }
-  out += "      esac\n      ;;\n  esac\n}\nif [[ $funcstack[1] == _lily ]]; then\n  _lily \"$@\"\nelse\n  compdef _lily lily\nfi\n";
+  out +=
+      "      esac\n      ;;\n  esac\n}\nif [[ $funcstack[1] == _lily ]]; then\n  _lily \"$@\"\nelse\n  compdef _lily "
+      "lily\nfi\n";
   return out;
 }
 

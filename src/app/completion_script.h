@@ -1,10 +1,13 @@
 // Shell completion scripts made from the command line's own tree, so that they cannot fall behind it.
 #pragma once
 
-#include <CLI/App.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
+
+namespace CLI {
+class App;
+}
 
 namespace lily {
 

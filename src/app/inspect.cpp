@@ -1,5 +1,6 @@
 // lily inspect: what a checkpoint holds and what running it takes, from its headers alone.
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <map>
@@ -152,9 +153,8 @@ ordered_json inspection_json(const Inspection& facts, const ModelWeights& weight
                   {"shards", std::move(shards)},
                   {"weight_bytes_per_token", facts.bytes_per_token},
                   {"kv_bytes_per_token", config.shape.kv_bytes_per_token(activation_bytes(facts.activation))},
-                  {"state_bytes_per_sequence",
-                   config.shape.recurrent_state_bytes() +
-                       config.shape.conv_window_bytes(activation_bytes(facts.activation))}};
+                  {"state_bytes_per_sequence", config.shape.recurrent_state_bytes() +
+                                                   config.shape.conv_window_bytes(activation_bytes(facts.activation))}};
   out["memory"] = memory_json(facts);
   out["tensors"] = tensors_json(checkpoint);
   return out;
@@ -173,8 +173,8 @@ std::string inspection_text(const Inspection& facts, const ModelWeights& weights
   line("model", facts.folder.string());
   line("layers", fmt::format("{}: {} gated delta net, {} attention; hidden {}, vocabulary {}, up to {} positions",
                              s.layers(), s.linear_layers(), s.attention_layers(), s.hidden, s.vocab, s.max_positions));
-  line("attention", fmt::format("{} query heads and {} kv heads of {}, rotary {} (theta {:.0f})", s.query_heads, s.kv_heads,
-                                s.head_dim, s.rotary_dim, s.rope_theta));
+  line("attention", fmt::format("{} query heads and {} kv heads of {}, rotary {} (theta {:.0f})", s.query_heads,
+                                s.kv_heads, s.head_dim, s.rotary_dim, s.rope_theta));
   line("delta net", fmt::format("{} key heads of {}, {} value heads of {}, convolution over {}", s.key_heads,
                                 s.key_head_dim, s.value_heads, s.value_head_dim, s.conv_width));
   line("experts", fmt::format("{}, {} a token, width {}, shared expert {}", s.experts, s.experts_per_token,
@@ -182,14 +182,15 @@ std::string inspection_text(const Inspection& facts, const ModelWeights& weights
   line("MTP head", weights.mtp() ? "yes" : "no");
   line("weights", fmt::format("{}{:.2f} M unquantised values, groups of {}", bits,
                               static_cast<double>(facts.plain_values) / 1e6, kQuantGroup));
-  line("size", fmt::format("{} of tensors, {} on disk; a token reads {} of weights", format_bytes(weights.tensor_bytes()),
-                           format_bytes(weights.file_bytes()), format_bytes(facts.bytes_per_token)));
+  line("size",
+       fmt::format("{} of tensors, {} on disk; a token reads {} of weights", format_bytes(weights.tensor_bytes()),
+                   format_bytes(weights.file_bytes()), format_bytes(facts.bytes_per_token)));
   const MemoryEstimate& memory = facts.memory;
-  line("memory", fmt::format("{} for a context of {} ({} sequence{}): weights {}, KV {}, state {}, logits {}, work {}",
-                             format_bytes(memory.total_bytes()), facts.context, facts.sequences,
-                             facts.sequences == 1 ? "" : "s", format_bytes(memory.weights_bytes),
-                             format_bytes(memory.kv_bytes), format_bytes(memory.state_bytes),
-                             format_bytes(memory.logits_bytes), format_bytes(memory.workspace_bytes)));
+  line("memory",
+       fmt::format("{} for a context of {} ({} sequence{}): weights {}, KV {}, state {}, logits {}, work {}",
+                   format_bytes(memory.total_bytes()), facts.context, facts.sequences, facts.sequences == 1 ? "" : "s",
+                   format_bytes(memory.weights_bytes), format_bytes(memory.kv_bytes), format_bytes(memory.state_bytes),
+                   format_bytes(memory.logits_bytes), format_bytes(memory.workspace_bytes)));
   line("", fmt::format("of {} that this machine has", format_bytes(usable_memory_bytes())));
   line("identity", weights.identity());
   return out;
@@ -207,7 +208,8 @@ int inspect(const InspectOptions& options) {
   if (options.tensors) {
     const Checkpoint checkpoint(folder);
     for (const auto& [name, tensor] : checkpoint.tensors()) {
-      text += fmt::format("{:<5} {:<16} {}\n", dtype_name(tensor.stored->dtype), shape_text(tensor.stored->shape), name);
+      text +=
+          fmt::format("{:<5} {:<16} {}\n", dtype_name(tensor.stored->dtype), shape_text(tensor.stored->shape), name);
     }
   }
   write_output(text);

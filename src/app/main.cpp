@@ -1,5 +1,6 @@
 // The entry: signals, the command line, and every way the program can end.
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <cstdio>
 #include <exception>

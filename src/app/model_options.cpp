@@ -1,6 +1,7 @@
 #include "app/model_options.h"
 
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <system_error>
 
@@ -19,9 +20,10 @@ void add_model_folder(CLI::App& command, ModelOptions& options) {
 void add_model_options(CLI::App& command, ModelOptions& options) {
   add_model_folder(command, options);
   command
-      .add_option("--ctx", options.context,
-                  fmt::format("Tokens the context holds, prompt and answer together (default: the model's limit, at most {})",
-                              kDefaultContext))
+      .add_option(
+          "--ctx", options.context,
+          fmt::format("Tokens the context holds, prompt and answer together (default: the model's limit, at most {})",
+                      kDefaultContext))
       ->check(CLI::Range(1U, 1U << 30));
   command.add_option("--threads", options.backend.threads, "CPU threads (default: one a physical core)")
       ->check(CLI::Range(1U, 1024U));

@@ -1,7 +1,6 @@
 // The options that say which model runs and how: their flags, the default model, and loading it.
 #pragma once
 
-#include <CLI/App.hpp>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -9,6 +8,10 @@
 
 #include "app/backends.h"
 #include "engine/engine.h"
+
+namespace CLI {
+class App;
+}
 
 namespace lily {
 
@@ -24,7 +27,8 @@ void add_model_folder(CLI::App& command, ModelOptions& options);
 /// -m/--model, --ctx, --threads, --backend, --activations, --simd.
 void add_model_options(CLI::App& command, ModelOptions& options);
 
-/// The folder of the model. Throws Error(kIo) when it does not exist, or when none was given and no demo model is found.
+/// The folder of the model. Throws Error(kIo) when it does not exist, or when none was given and no demo model is
+/// found.
 std::filesystem::path model_folder(const ModelOptions& options);
 
 struct LoadOptions {

@@ -1,5 +1,6 @@
 // lily parse: the model's raw text as the assistant message that clients get. Needs no model.
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <memory>
 #include <optional>
@@ -26,7 +27,8 @@ struct ParseOptions {
 };
 
 constexpr const char* kFooter =
-    "The text is read from standard input, as the model wrote it after the prompt. Tool calls are looked for only when there\n"
+    "The text is read from standard input, as the model wrote it after the prompt. Tool calls are looked for only when "
+    "there\n"
     "are tools. The result does not depend on --chunk.";
 
 int parse(const ParseOptions& options) {
@@ -60,7 +62,8 @@ int parse(const ParseOptions& options) {
 void add_parse(CLI::App& root, Action& action) {
   auto options = std::make_shared<ParseOptions>();
   CLI::App* command = root.add_subcommand("parse", "Split the model's raw text into reasoning, answer and tool calls");
-  command->add_option("--tools", options->tools_file, "JSON file with the tools the model could call")->type_name("FILE");
+  command->add_option("--tools", options->tools_file, "JSON file with the tools the model could call")
+      ->type_name("FILE");
   command->add_flag("--thinking", options->thinking, "The prompt ended inside the think block");
   command->add_option("--finish-reason", options->finish_reason, "Why the text ended")
       ->check(CLI::IsMember({"stop", "length"}));

@@ -1,5 +1,6 @@
 // lily perplexity: how well the model predicts a given text, position by position.
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <cmath>
 #include <cstdio>
@@ -30,9 +31,12 @@ struct PerplexityOptions {
 };
 
 constexpr const char* kFooter =
-    "The input is one sequence by default. --window N cuts it into consecutive windows of N tokens, each from a fresh state;\n"
-    "a shorter rest is dropped. In the JSON object, `tokens` counts the tokens fed, `nll` has one entry for every token but\n"
-    "the first of each window, `argmax` and `margin` one entry a token: the prediction of the token after it, and by how\n"
+    "The input is one sequence by default. --window N cuts it into consecutive windows of N tokens, each from a fresh "
+    "state;\n"
+    "a shorter rest is dropped. In the JSON object, `tokens` counts the tokens fed, `nll` has one entry for every "
+    "token but\n"
+    "the first of each window, `argmax` and `margin` one entry a token: the prediction of the token after it, and by "
+    "how\n"
     "much its logit leads. mean_nll is in nats, perplexity is its exponential.";
 
 struct Scores {
@@ -60,8 +64,8 @@ Scores score_windows(Engine& engine, std::span<const uint32_t> tokens, uint32_t 
     score_options.on_logits = [&](uint32_t first, std::span<const float>) {
       progress.update(uint64_t{i} * window + first, uint64_t{windows} * window);
     };
-    const std::vector<PositionScore> positions = value_or_raise(
-        score(engine, session, tokens.subspan(size_t{i} * window, window), score_options));
+    const std::vector<PositionScore> positions =
+        value_or_raise(score(engine, session, tokens.subspan(size_t{i} * window, window), score_options));
     for (size_t at = 0; at < positions.size(); ++at) {
       scores.argmax.push_back(positions[at].argmax);
       scores.margin.push_back(positions[at].margin);
@@ -91,8 +95,8 @@ int measure(const PerplexityOptions& options) {
     throw Error(ErrorCode::kUsage, "{} has {} tokens, but the context holds {}; a smaller --window would fit",
                 options.window == 0 ? "the input" : "a window", window, context);
   }
-  const std::unique_ptr<Engine> engine = load_engine(
-      options.model, {.context = context, .logit_rows = kLogitRows, .quiet = options.json, .text = false});
+  const std::unique_ptr<Engine> engine =
+      load_engine(options.model, {.context = context, .logit_rows = kLogitRows, .quiet = options.json, .text = false});
   if (Result<void> known = check_token_ids(tokens, engine->shape().vocab); !known) raise_failure(known.failure());
   const Scores scores = score_windows(*engine, tokens, window);
   const double mean = scores.sum / static_cast<double>(scores.nll.size());
@@ -108,8 +112,8 @@ int measure(const PerplexityOptions& options) {
     write_output(compact_json(out) + "\n");
     return kExitDone;
   }
-  write_output(fmt::format("perplexity {:.4f}, mean nll {:.5f} over {} tokens ({} window{} of {})\n", std::exp(mean), mean,
-                           scores.nll.size(), scores.windows, scores.windows == 1 ? "" : "s", window));
+  write_output(fmt::format("perplexity {:.4f}, mean nll {:.5f} over {} tokens ({} window{} of {})\n", std::exp(mean),
+                           mean, scores.nll.size(), scores.windows, scores.windows == 1 ? "" : "s", window));
   return kExitDone;
 }
 
@@ -123,7 +127,8 @@ void add_perplexity(CLI::App& root, Action& action) {
                                          "File with token ids: a JSON array or numbers; - is standard input");
   ids->type_name("FILE");
   command->add_option("--file", options->text_file, "Text file; - is standard input")->type_name("FILE")->excludes(ids);
-  command->add_option("--window", options->window, "Score consecutive windows of this many tokens (default: all at once)")
+  command
+      ->add_option("--window", options->window, "Score consecutive windows of this many tokens (default: all at once)")
       ->check(CLI::Range(2U, 1U << 30));
   command->add_flag("--json", options->json, "One JSON object on standard output");
   command->footer(kFooter);

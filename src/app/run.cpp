@@ -1,5 +1,6 @@
 // lily run: one prompt, one answer.
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <cstdio>
 #include <memory>
@@ -38,8 +39,10 @@ struct RunOptions {
 };
 
 constexpr const char* kFooter =
-    "The prompt comes from -p, from standard input (-p -, or no -p and standard input is not a terminal), or as ids from\n"
-    "--token-ids. Standard output gets the answer. The reasoning before it is shown dim on a terminal and is left out of\n"
+    "The prompt comes from -p, from standard input (-p -, or no -p and standard input is not a terminal), or as ids "
+    "from\n"
+    "--token-ids. Standard output gets the answer. The reasoning before it is shown dim on a terminal and is left out "
+    "of\n"
     "pipes and files; --json has it as message.reasoning_content. Tool calls are printed as lines\n"
     "[tool call] NAME {arguments}. Ctrl-C ends the answer, keeps what was printed, and exits with 130.";
 
@@ -69,11 +72,10 @@ Prompt chat_prompt(const Engine& engine, const RunOptions& options, const std::s
   ordered_json messages = ordered_json::array();
   if (options.system) messages.push_back({{"role", "system"}, {"content", valid_utf8(*options.system)}});
   messages.push_back({{"role", "user"}, {"content", text}});
-  return value_or_raise(make_prompt(engine.tokenizer(),
-                                    {.messages = messages,
-                                     .tools = &tools,
-                                     .enable_thinking = options.think,
-                                     .version = model_template(model_folder(options.model))}));
+  return value_or_raise(make_prompt(engine.tokenizer(), {.messages = messages,
+                                                         .tools = &tools,
+                                                         .enable_thinking = options.think,
+                                                         .version = model_template(model_folder(options.model))}));
 }
 
 std::string token_text(const Engine& engine, uint32_t id) {
@@ -196,8 +198,9 @@ void add_run(CLI::App& root, Action& action) {
   CLI::Option* ids =
       command->add_option("--token-ids", options->token_ids, "The prompt as token ids: 1,2,3")->type_name("IDS");
   CLI::Option* system = command->add_option("--system", options->system, "System message");
-  CLI::Option* tools = command->add_option("--tools", options->tools_file, "JSON file with the tools the model may call")
-                           ->type_name("FILE");
+  CLI::Option* tools =
+      command->add_option("--tools", options->tools_file, "JSON file with the tools the model may call")
+          ->type_name("FILE");
   CLI::Option* raw = command->add_flag(
       "--raw", options->raw, "No chat template: the model goes on with the text; special tokens in it are recognised");
   command->add_flag("--think,!--no-think", options->think, "Let the model reason before it answers (default: on)");

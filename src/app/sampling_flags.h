@@ -1,7 +1,6 @@
 // Sampling and stop options of the command line. Ranges are the engine's to check; here text becomes values.
 #pragma once
 
-#include <CLI/App.hpp>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -9,6 +8,10 @@
 
 #include "base/result.h"
 #include "engine/generate.h"
+
+namespace CLI {
+class App;
+}
 
 namespace lily {
 

@@ -1,4 +1,5 @@
 // lily template: the prompt that the chat template makes of a conversation.
+#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "app/commands.h"
@@ -24,9 +25,11 @@ struct TemplateOptions {
 };
 
 constexpr const char* kFooter =
-    "The messages file holds a JSON list of {role, content, ...}, or an object with such a list as \"messages\"; - is standard\n"
+    "The messages file holds a JSON list of {role, content, ...}, or an object with such a list as \"messages\"; - is "
+    "standard\n"
     "input. The template is as strict as the published one; --repair first does what the server does for its clients:\n"
-    "developer messages become system messages, system messages are joined at the front, arguments given as text are parsed.";
+    "developer messages become system messages, system messages are joined at the front, arguments given as text are "
+    "parsed.";
 
 int render(const TemplateOptions& options) {
   ordered_json messages = read_messages(options.messages_file);
@@ -50,7 +53,9 @@ void add_template(CLI::App& root, Action& action) {
   auto options = std::make_shared<TemplateOptions>();
   CLI::App* command = root.add_subcommand("template", "Show the prompt of a conversation");
   add_model_folder(*command, options->model);
-  command->add_option("--messages", options->messages_file, "JSON file with the messages")->type_name("FILE")->required();
+  command->add_option("--messages", options->messages_file, "JSON file with the messages")
+      ->type_name("FILE")
+      ->required();
   command->add_option("--tools", options->tools_file, "JSON file with the tools")->type_name("FILE");
   command->add_flag("--no-think", options->no_think, "Render for an answer without reasoning");
   command->add_flag("--preserve-thinking", options->preserve_thinking, "Keep the reasoning of all earlier turns");

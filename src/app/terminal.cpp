@@ -158,8 +158,8 @@ void Progress::update(uint64_t done, uint64_t total, std::string_view detail) {
   const uint64_t percent = total == 0 ? 100 : std::min<uint64_t>(100, done * 100 / total);
   shown_ = true;
   progress_is_shown.store(true);
-  write_raw(STDERR_FILENO, fmt::format("{}{} {} %{}{}{}", kEraseLine, label_, percent, detail.empty() ? "" : " (", detail,
-                                       detail.empty() ? "" : ")"));
+  write_raw(STDERR_FILENO, fmt::format("{}{} {} %{}{}{}", kEraseLine, label_, percent, detail.empty() ? "" : " (",
+                                       detail, detail.empty() ? "" : ")"));
 }
 
 void Progress::clear() {

@@ -1,4 +1,5 @@
-// The terminal: what it can show, progress lines, and signals. Whatever ends the program, the terminal is left as it was.
+// The terminal: what it can show, progress lines, and signals. Whatever ends the program, the terminal is left as it
+// was.
 #pragma once
 
 #include <atomic>
@@ -25,8 +26,8 @@ std::string without_controls(std::string_view text);
 /// characters even with LANG=C.
 void use_utf8_locale();
 
-/// SIGPIPE is ignored (writes report it). SIGINT, SIGTERM and SIGHUP restore the terminal and end the program with 128 plus
-/// their number, unless an InterruptScope holds SIGINT.
+/// SIGPIPE is ignored (writes report it). SIGINT, SIGTERM and SIGHUP restore the terminal and end the program with 128
+/// plus their number, unless an InterruptScope holds SIGINT.
 void install_signal_handlers();
 /// Remembers the terminal's present mode, to be restored by a signal that ends the program.
 void remember_terminal_mode();

@@ -1,5 +1,6 @@
 // lily tokenize: text to token ids, and back with --decode.
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <memory>
 
@@ -22,7 +23,8 @@ struct TokenizeOptions {
 };
 
 constexpr const char* kFooter =
-    "Text is read from standard input, byte for byte; impossible UTF-8 counts as U+FFFD. With --decode, standard input holds\n"
+    "Text is read from standard input, byte for byte; impossible UTF-8 counts as U+FFFD. With --decode, standard input "
+    "holds\n"
     "ids: a JSON array, or numbers separated by commas or white space.";
 
 int encode(const TokenizeOptions& options, const Tokenizer& tokenizer) {

@@ -49,7 +49,8 @@ Result<Transcript> parse_transcript(std::string_view text) {
   ordered_json value = std::move(parsed).value();
   Transcript transcript;
   if (value.is_object()) {
-    if (!value.contains("messages")) return invalid("expected a list of messages, or an object with one as \"messages\"");
+    if (!value.contains("messages"))
+      return invalid("expected a list of messages, or an object with one as \"messages\"");
     if (value.contains("settings")) {
       transcript.thinking = flag(value["settings"], "thinking", true);
       transcript.preserve_thinking = flag(value["settings"], "preserve_thinking", true);

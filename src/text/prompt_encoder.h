@@ -1,5 +1,5 @@
-// From a rendered prompt to token ids. Control segments are added tokens, found by name; text never becomes one, whatever
-// it spells. Rendering is chat_template.h's.
+// From a rendered prompt to token ids. Control segments are added tokens, found by name; text never becomes one,
+// whatever it spells. Rendering is chat_template.h's.
 #pragma once
 
 #include <vector>
