@@ -1,5 +1,6 @@
 #include "model/json_fields.h"
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 #include <utility>
@@ -38,7 +39,8 @@ nlohmann::json parse_json_object(const std::filesystem::path& path, ErrorCode co
   try {
     json = nlohmann::json::parse(text, check);
   } catch (const nlohmann::json::parse_error& error) {
-    throw Error(code, "{} is not valid JSON: broken at byte {} of {}", path.string(), error.byte, text.size());
+    throw Error(code, "{} is not valid JSON: broken at byte {} of {}", path.string(), std::min(error.byte, text.size()),
+                text.size());
   } catch (const nlohmann::json::out_of_range&) {
     throw Error(code, "{} is not valid JSON: it holds a number out of range", path.string());
   }

@@ -237,8 +237,9 @@ void check_tiling(std::span<const PlacedTensor> placed, uint64_t data_start, uin
   uint64_t at = 0;
   for (const PlacedTensor& each : placed) {
     if (each.begin != at) {
-      throw Error(ErrorCode::kCheckpoint, "{}: {}: data begins at {}, expected {}: {}", file, printable(each.tensor.name),
-                  each.begin, at, each.begin < at ? "tensors overlap" : "there is a gap before it");
+      throw Error(ErrorCode::kCheckpoint, "{}: {}: data begins at {}, expected {}: {}", file,
+                  printable(each.tensor.name), each.begin, at,
+                  each.begin < at ? "tensors overlap" : "there is a gap before it");
     }
     at = each.end;
   }

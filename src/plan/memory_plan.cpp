@@ -49,11 +49,12 @@ MemoryPlan plan_memory(std::span<const uint64_t> sizes, std::span<const Lifetime
   return plan;
 }
 
-std::vector<std::vector<Access>> physical_accesses(std::span<const std::vector<Access>> launches,
+std::vector<std::vector<Access>> physical_accesses(std::span<const std::vector<Access>> launches, const Schedule& order,
                                                    const MemoryPlan& memory, uint32_t arena) {
-  std::vector<std::vector<Access>> result(launches.begin(), launches.end());
-  for (std::vector<Access>& launch : result) {
-    for (Access& access : launch) {
+  std::vector<std::vector<Access>> result;
+  for (const uint32_t index : level_order(order)) {
+    result.push_back(launches[index]);
+    for (Access& access : result.back()) {
       const uint64_t offset = memory.offsets[access.ref.buffer];
       if (offset != MemoryPlan::kUnplaced) {
         access.ref = {arena, offset + access.ref.offset, access.ref.bytes};

@@ -21,9 +21,9 @@ struct MemoryPlan {
 /// Greedy by size, first gap that fits. sizes[i] = 0 means that buffer i is not a temporary.
 MemoryPlan plan_memory(std::span<const uint64_t> sizes, std::span<const Lifetime> lifetimes);
 
-/// The accesses with temporaries replaced by their place in the arena (buffer index `arena`), for checking the aliased
-/// order.
-std::vector<std::vector<Access>> physical_accesses(std::span<const std::vector<Access>> launches,
+/// The accesses in level order with temporaries replaced by their place in the arena (buffer index `arena`): what runs,
+/// for checking that aliasing adds no level.
+std::vector<std::vector<Access>> physical_accesses(std::span<const std::vector<Access>> launches, const Schedule& order,
                                                    const MemoryPlan& memory, uint32_t arena);
 
 }  // namespace lily

@@ -1,6 +1,7 @@
 #include "plan/schedule.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace lily {
 
@@ -26,6 +27,14 @@ Schedule schedule(std::span<const std::vector<Access>> launches) {
     result.level_count = std::max(result.level_count, result.levels[later] + 1);
   }
   return result;
+}
+
+std::vector<uint32_t> level_order(const Schedule& order) {
+  std::vector<uint32_t> launches(order.levels.size());
+  std::iota(launches.begin(), launches.end(), 0U);
+  std::stable_sort(launches.begin(), launches.end(),
+                   [&](uint32_t a, uint32_t b) { return order.levels[a] < order.levels[b]; });
+  return launches;
 }
 
 std::vector<Lifetime> lifetimes(std::span<const std::vector<Access>> launches, const Schedule& order,

@@ -25,6 +25,9 @@ bool conflicts(const Access& a, const Access& b);
 /// order.
 Schedule schedule(std::span<const std::vector<Access>> launches);
 
+/// Launch indices by level, program order inside a level: the order in which a backend runs them.
+std::vector<uint32_t> level_order(const Schedule& order);
+
 /// First and last level in which a buffer is touched; untouched buffers have first > last.
 struct Lifetime {
   uint32_t first = UINT32_MAX;

@@ -1,7 +1,6 @@
 #include "backend/cpu/cpu_program.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "base/error.h"
@@ -54,7 +53,7 @@ CpuProgram::CpuProgram(const Plan& plan, Lowered lowered, const std::vector<std:
   }
   const MemoryPlan memory = plan_memory(sizes, lifetimes(accesses, order_, sizes.size()));
   // Edges that count are those of the aliased memory; the plan promises that aliasing adds no level.
-  const Schedule physical = schedule(physical_accesses(accesses, memory, static_cast<uint32_t>(sizes.size())));
+  const Schedule physical = schedule(physical_accesses(accesses, order_, memory, static_cast<uint32_t>(sizes.size())));
   LILY_CHECK(physical.level_count == order_.level_count, "{}: aliasing raised the levels from {} to {}", name_,
              order_.level_count, physical.level_count);
   offsets_ = memory.offsets;
@@ -70,10 +69,7 @@ CpuProgram::CpuProgram(const Plan& plan, Lowered lowered, const std::vector<std:
       addresses_.base[buffer] = arena_.data() + offsets_[buffer];
     }
   }
-  by_level_.resize(lowered_.launches.size());
-  std::iota(by_level_.begin(), by_level_.end(), 0U);
-  std::stable_sort(by_level_.begin(), by_level_.end(),
-                   [&](uint32_t a, uint32_t b) { return order_.levels[a] < order_.levels[b]; });
+  by_level_ = level_order(order_);
 }
 
 CpuProgram::~CpuProgram() {

@@ -68,10 +68,8 @@ struct SliceArgs {
   uint32_t rows;
 };
 
-static void delta_slice(const SliceArgs& a) {
-  float local[kLinearHeadDim * kSlice];
-  for (uint32_t i = 0; i < kLinearHeadDim; ++i)
-    for (uint32_t c = 0; c < kSlice; c += 16) store(local + i * kSlice + c, load(a.state + i * kLinearHeadDim + c));
+/// The recurrence over a slice whose rows of 32 columns are `stride` apart.
+LILY_INLINE void delta_rows(const SliceArgs& a, float* slice, size_t stride) {
   for (uint32_t row = 0; row < a.rows; ++row) {
     const float* k = a.k + row * kLinearHeadDim;
     const float* q = a.q + row * kLinearHeadDim;
@@ -81,7 +79,7 @@ static void delta_slice(const SliceArgs& a) {
     for (auto& part : read) part[0] = part[1] = splat(0.0F);
     for (uint32_t i = 0; i < kLinearHeadDim; i += 4) {
       for (uint32_t j = 0; j < 4; ++j) {
-        const float* s = local + (i + j) * kSlice;
+        const float* s = slice + (i + j) * stride;
         const F16 ki = splat(k[i + j]);
         read[j][0] = fma(load(s), ki, read[j][0]);
         read[j][1] = fma(load(s + 16), ki, read[j][1]);
@@ -96,7 +94,7 @@ static void delta_slice(const SliceArgs& a) {
     for (auto& part : out) part[0] = part[1] = splat(0.0F);
     for (uint32_t i = 0; i < kLinearHeadDim; i += 4) {
       for (uint32_t j = 0; j < 4; ++j) {
-        float* s = local + (i + j) * kSlice;
+        float* s = slice + (i + j) * stride;
         const F16 ki = splat(k[i + j]);
         const F16 qi = splat(q[i + j]);
         const F16 s0 = fma(ki, d[0], alpha * load(s));
@@ -110,6 +108,18 @@ static void delta_slice(const SliceArgs& a) {
     for (uint32_t c = 0; c < 2; ++c)
       store(a.o + row * kLinearHeadDim + 16 * c, (out[0][c] + out[1][c]) + (out[2][c] + out[3][c]));
   }
+}
+
+/// Up to two rows work on the state where it lies; more copy the slice, so that its rows lie together in the L1 cache.
+static void delta_slice(const SliceArgs& a) {
+  if (a.rows <= 2) {
+    delta_rows(a, a.state, kLinearHeadDim);
+    return;
+  }
+  alignas(64) float local[kLinearHeadDim * kSlice];
+  for (uint32_t i = 0; i < kLinearHeadDim; ++i)
+    for (uint32_t c = 0; c < kSlice; c += 16) store(local + i * kSlice + c, load(a.state + i * kLinearHeadDim + c));
+  delta_rows(a, local, kSlice);
   for (uint32_t i = 0; i < kLinearHeadDim; ++i)
     for (uint32_t c = 0; c < kSlice; c += 16) store(a.state + i * kLinearHeadDim + c, load(local + i * kSlice + c));
 }

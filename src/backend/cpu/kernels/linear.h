@@ -29,37 +29,20 @@ LILY_INLINE void prepare_group(const F16 (&x)[4], std::byte* codes, float* facto
   }
   const float bad = sum(poison);
   const float scale = power_of_two_below(bad == 0.0F ? maximum(largest) : 1.0F) * 0x1p-13F;
-  const F16 inverse = splat(1.0F / scale);
+  const F16 inverse = splat(bad == 0.0F ? 1.0F / scale : 0.0F);
   const F16 magic = splat(12582912.0F);
-  int8_t high[64];
-  int8_t low[64];
-  int32_t total = 0;
+  I16 total = splat_i(0);
   for (int i = 0; i < 4; ++i) {
-    // n + 1.5 · 2^23 holds n in its low bits; bits + 128 split at bit 8 gives high and low + 128.
-    const F16 shifted = fma(x[i], inverse, magic);
-    uint32_t bits[16];
-    const U16 words = as_bits(shifted);
-    std::memcpy(bits, &words, sizeof bits);
-    for (int lane = 0; lane < 16; ++lane) {
-      const int32_t n = bad == 0.0F ? static_cast<int32_t>(bits[lane] - 0x4b400000U) : 0;
-      total += n;
-      const int32_t upper = (n + 128) >> 8;
-      high[16 * i + lane] = static_cast<int8_t>(upper);
-      low[16 * i + lane] = static_cast<int8_t>(n - 256 * upper);
-    }
+    // n + 1.5 · 2^23 holds n in its low bits. A group that is not finite becomes zeros; its factor tells.
+    const F16 finite = bad == 0.0F ? x[i] : splat(0.0F);
+    const I16 n = as_signed(as_bits(fma(finite, inverse, magic))) - splat_i(0x4b400000);
+    const I16 high = shift_right_signed(n + splat_i(128), 8);
+    total = total + n;
+    store_bytes_even_odd(codes + 16 * i, high);
+    store_bytes_even_odd(codes + 64 + 16 * i, n - shift_left(high, 8));
   }
-  int8_t ordered[128];
-  for (int word = 0; word < 8; ++word) {
-    for (int i = 0; i < 4; ++i) {
-      ordered[8 * word + i] = high[8 * word + 2 * i];
-      ordered[8 * word + 4 + i] = high[8 * word + 2 * i + 1];
-      ordered[64 + 8 * word + i] = low[8 * word + 2 * i];
-      ordered[64 + 8 * word + 4 + i] = low[8 * word + 2 * i + 1];
-    }
-  }
-  std::memcpy(codes, ordered, sizeof ordered);
   factors[0] = bad == 0.0F ? scale : __builtin_nanf("");
-  factors[1] = scale * static_cast<float>(total) + bad;
+  factors[1] = scale * static_cast<float>(sum(total)) + bad;
 }
 
 static void prepare(const Bf16* x, uint32_t cols, Prepared to, uint32_t row) {
@@ -240,7 +223,28 @@ LILY_INLINE F16 codes_of_input(const std::byte* group, uint32_t bits, uint32_t k
   return to_float(signed_code);
 }
 
-/// Float inputs: codes of a group become floats once, inputs pass one by one; a group is summed in input order.
+/// acc[m] += scale · Σ code · x + bias · Σ x for one group and kRows float inputs; a group is summed in input order.
+template <uint32_t kRows>
+LILY_INLINE void multiply_float_group(const F16 (&codes)[kGroup], F16 scale, F16 bias, const LinearTile& tile,
+                                      uint32_t group, uint32_t i) {
+  const float* x[kRows];
+  const float* factors[kRows];
+  F16 total[kRows];
+  for (uint32_t m = 0; m < kRows; ++m) {
+    const size_t slot = size_t{group} * tile.x.rows + tile_row(tile, i + m);
+    x[m] = reinterpret_cast<const float*>(tile.x.codes + slot * prepared_group_bytes<float>());
+    factors[m] = tile.x.factors + slot * 2;
+    total[m] = splat(0.0F);
+  }
+  for (uint32_t k = 0; k < kGroup; ++k)
+    for (uint32_t m = 0; m < kRows; ++m) total[m] = fma(codes[k], splat(x[m][k]), total[m]);
+  for (uint32_t m = 0; m < kRows; ++m) {
+    float* out = tile.out + 16 * (i + m);
+    store(out, fma(bias, splat(factors[m][1]), fma(total[m], scale, load(out))));
+  }
+}
+
+/// Float inputs: codes of a group become floats once and stay in the cache while the inputs pass.
 static void linear_f32(const LinearTile& tile) {
   const size_t bytes = tile.bits == 4 ? kGroupBytes4 : kGroupBytes8;
   std::memset(tile.out, 0, size_t{tile.count} * 16 * sizeof(float));
@@ -250,17 +254,9 @@ static void linear_f32(const LinearTile& tile) {
     for (uint32_t k = 0; k < kGroup; ++k) codes[k] = codes_of_input(packed, tile.bits, k);
     const F16 scale = group_factor(packed, bytes - 64, 0);
     const F16 bias = group_factor(packed, bytes - 64, 1);
-    for (uint32_t i = 0; i < tile.count; ++i) {
-      const size_t slot = size_t{group} * tile.x.rows + tile_row(tile, i);
-      float x[kGroup];
-      std::memcpy(x, tile.x.codes + slot * prepared_group_bytes<float>(), sizeof x);
-      F16 total = splat(0.0F);
-      for (uint32_t k = 0; k < kGroup; ++k) total = fma(codes[k], splat(x[k]), total);
-      F16 acc = load(tile.out + 16 * i);
-      acc = fma(total, scale, acc);
-      acc = fma(bias, splat(tile.x.factors[slot * 2 + 1]), acc);
-      store(tile.out + 16 * i, acc);
-    }
+    uint32_t i = 0;
+    for (; i + 8 <= tile.count; i += 8) multiply_float_group<8>(codes, scale, bias, tile, group, i);
+    for (; i < tile.count; ++i) multiply_float_group<1>(codes, scale, bias, tile, group, i);
   }
 }
 

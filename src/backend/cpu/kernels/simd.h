@@ -57,7 +57,13 @@ struct U16 {
 
 LILY_INLINE F16 splat(float x) {
   F16 r;
-  LILY_EACH r.part[p] = NativeF{} + x;
+#if defined(__AVX512F__)
+  LILY_EACH r.part[p] = _mm512_set1_ps(x);
+#elif defined(__AVX2__)
+  LILY_EACH r.part[p] = _mm256_set1_ps(x);
+#else
+  LILY_EACH r.part[p] = NativeF{x, x, x, x};
+#endif
   return r;
 }
 LILY_INLINE I16 splat_i(int32_t x) {
@@ -97,6 +103,27 @@ LILY_INLINE F16 operator/(F16 a, F16 b) {
 LILY_INLINE I16 operator+(I16 a, I16 b) {
   LILY_EACH a.part[p] += b.part[p];
   return a;
+}
+LILY_INLINE I16 operator-(I16 a, I16 b) {
+  LILY_EACH a.part[p] -= b.part[p];
+  return a;
+}
+/// Arithmetic shift.
+LILY_INLINE I16 shift_right_signed(I16 a, int bits) {
+  LILY_EACH a.part[p] = a.part[p] >> bits;
+  return a;
+}
+LILY_INLINE I16 as_signed(U16 a) {
+  I16 r;
+  std::memcpy(&r, &a, sizeof r);
+  return r;
+}
+LILY_INLINE int32_t sum(I16 x) {
+  int32_t lane[16];
+  std::memcpy(lane, &x, sizeof lane);
+  int32_t total = 0;
+  for (const int32_t value : lane) total += value;
+  return total;
 }
 LILY_INLINE I16 shift_left(I16 a, int bits) {
   LILY_EACH a.part[p] = a.part[p] << bits;
@@ -220,6 +247,27 @@ LILY_INLINE F16 rounded_to(F16 x, const Bf16*) {
 }
 LILY_INLINE F16 rounded_to(F16 x, const float*) {
   return x;
+}
+
+/// Stores the low byte of every lane of two halves of 8 in the order 0 2 4 6 1 3 5 7: two dwords of prepared input
+/// each.
+LILY_INLINE void store_bytes_even_odd(void* to, I16 x) {
+#if defined(__AVX512F__)
+  const __m128i bytes = _mm512_cvtepi32_epi8(reinterpret_cast<__m512i>(x.part[0]));
+  const __m128i order = _mm_setr_epi8(0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15);
+  _mm_storeu_si128(static_cast<__m128i*>(to), _mm_shuffle_epi8(bytes, order));
+#else
+  int32_t lane[16];
+  std::memcpy(lane, &x, sizeof lane);
+  int8_t bytes[16];
+  for (int half = 0; half < 16; half += 8) {
+    for (int i = 0; i < 4; ++i) {
+      bytes[half + i] = static_cast<int8_t>(lane[half + 2 * i]);
+      bytes[half + 4 + i] = static_cast<int8_t>(lane[half + 2 * i + 1]);
+    }
+  }
+  std::memcpy(to, bytes, sizeof bytes);
+#endif
 }
 
 /// acc + four byte products a lane: unsigned bytes of w (each at most 15) times signed bytes of x.
