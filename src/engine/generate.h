@@ -18,18 +18,18 @@ namespace lily {
 struct GenerateRequest {
   /// The whole sequence from position 0, at least one id, every id below the model's vocabulary. The session keeps what
   /// it has already fed when that is a strict prefix of the prompt, and starts over otherwise.
-  std::vector<uint32_t> prompt;
-  SamplingOptions sampling;
-  std::optional<uint32_t> max_tokens;         // unset: up to the context limit; at least 1
-  uint32_t min_tokens = 0;                    // stop tokens cannot be drawn before this many tokens
-  bool ignore_eos = false;                    // stop tokens are drawn but end nothing
-  std::vector<uint32_t> stop_ids;             // end the answer as the model's own stop tokens do, ignore_eos or not
-  std::vector<std::string> stop_strings;      // none empty, at most kMaxStopStrings
-  bool logprobs = false;                      // report the log-probability of every token
-  uint32_t top_logprobs = 0;                  // and that many alternatives (at most kMaxTopLogprobs); implies logprobs
-  bool keep_special = false;                  // special tokens appear in the text (they are skipped otherwise)
-  uint32_t choice = 0;                        // index among n choices of one prompt: part of the random draw
-  const std::atomic<bool>* cancel = nullptr;  // set it from any thread; seen within one chunk or step
+  std::vector<uint32_t> prompt = {};
+  SamplingOptions sampling = {};
+  std::optional<uint32_t> max_tokens = {};     // unset: up to the context limit; at least 1
+  uint32_t min_tokens = 0;                     // stop tokens cannot be drawn before this many tokens
+  bool ignore_eos = false;                     // stop tokens are drawn but end nothing
+  std::vector<uint32_t> stop_ids = {};         // end the answer as the model's own stop tokens do, ignore_eos or not
+  std::vector<std::string> stop_strings = {};  // none empty, at most kMaxStopStrings
+  bool logprobs = false;                       // report the log-probability of every token
+  uint32_t top_logprobs = 0;                   // and that many alternatives (at most kMaxTopLogprobs); implies logprobs
+  bool keep_special = false;                   // special tokens appear in the text (they are skipped otherwise)
+  uint32_t choice = 0;                         // index among n choices of one prompt: part of the random draw
+  const std::atomic<bool>* cancel = nullptr;   // set it from any thread; seen within one chunk or step
 };
 
 inline constexpr size_t kMaxStopStrings = 16;
@@ -52,8 +52,8 @@ struct TokenEvent {
 /// Called on the thread that drives the scheduler.
 struct GenerateCallbacks {
   /// After every prefill chunk: prompt tokens in the session so far, and in the prompt.
-  std::function<void(uint32_t done, uint32_t total)> on_prefill_progress;
-  std::function<void(const TokenEvent&)> on_token;
+  std::function<void(uint32_t done, uint32_t total)> on_prefill_progress = {};
+  std::function<void(const TokenEvent&)> on_token = {};
 };
 
 enum class FinishReason : uint8_t {

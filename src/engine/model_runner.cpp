@@ -127,6 +127,9 @@ void ModelRunner::copy_block(BlockCopy copy) {
 
 void ModelRunner::copy_state(uint32_t from, uint32_t to) {
   const uint32_t layers = shape_.linear_layers();
+  if (layers == 0) {
+    return;
+  }
   const std::pair<const char*, uint64_t> buffers[] = {
       {"recurrent_state", shape_.recurrent_state_bytes() / layers},
       {"conv_window", shape_.conv_window_bytes(activation_bytes(options_.activation)) / layers}};

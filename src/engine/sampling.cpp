@@ -74,7 +74,7 @@ SamplingOptions default_sampling(const GenerationDefaults& defaults) {
 Result<SampleParams> resolve_sampling(const SamplingOptions& options, const SamplingOptions& defaults,
                                       uint32_t vocabulary) {
   const double temperature = pick(options.temperature, defaults.temperature, 1.0);
-  const int64_t top_k = pick<int64_t>(options.top_k, defaults.top_k, 0);
+  const auto top_k = pick<int64_t>(options.top_k, defaults.top_k, 0);
   const double top_p = pick(options.top_p, defaults.top_p, 1.0);
   const double min_p = pick(options.min_p, defaults.min_p, 0.0);
   const double presence = pick(options.presence_penalty, defaults.presence_penalty, 0.0);
