@@ -1,5 +1,5 @@
-// SHA-256 (FIPS 180-4) of small texts that are identified by their hash, such as a chat template. Not for secrets: no care is
-// taken of timing.
+// SHA-256 (FIPS 180-4) of small texts that are identified by their hash, such as a chat template. Not for secrets: no
+// care is taken of timing.
 #pragma once
 
 #include <string>

@@ -23,11 +23,13 @@ std::string lower_ascii(std::string_view text) {
   return lower;
 }
 
-/// JSON schema's names, and the spellings of other languages that occur in hand-written schemas. Unknown names are strings.
+/// JSON schema's names, and the spellings of other languages that occur in hand-written schemas. Unknown names are
+/// strings.
 Kind kind_named(std::string_view type_name) {
   const std::string name = lower_ascii(type_name);
   const auto starts = [&](std::initializer_list<std::string_view> prefixes) {
-    return std::any_of(prefixes.begin(), prefixes.end(), [&](std::string_view prefix) { return name.starts_with(prefix); });
+    return std::any_of(prefixes.begin(), prefixes.end(),
+                       [&](std::string_view prefix) { return name.starts_with(prefix); });
   };
   if (name == "null" || name == "none") return Kind::kNull;
   if (starts({"int", "uint", "long", "short", "unsigned"})) return Kind::kInteger;
@@ -162,7 +164,8 @@ std::optional<ordered_json> as_integer(std::string_view text) {
   const std::optional<ordered_json> number = as_number(token);
   if (!number || !number->is_number_float()) return std::nullopt;
   const double value = number->get<double>();
-  constexpr double kExactLimit = 9007199254740992.0;  // 2^53: beyond it a double no longer tells which integer was meant
+  constexpr double kExactLimit =
+      9007199254740992.0;  // 2^53: beyond it a double no longer tells which integer was meant
   if (std::trunc(value) != value || std::abs(value) > kExactLimit) return std::nullopt;
   return ordered_json(static_cast<int64_t>(value));
 }
@@ -211,8 +214,8 @@ ordered_json coerce_argument(std::string_view text, const ordered_json* schema, 
   alternatives.collect(schema);
   if (alternatives.has(Kind::kNull) && text == "null") return nullptr;
   for (const ordered_json* value : alternatives.members()) {
-    const bool spelled = value->is_string() ? value->get_ref<const std::string&>() == text
-                                            : compact_json(*value) == python_strip(text);
+    const bool spelled =
+        value->is_string() ? value->get_ref<const std::string&>() == text : compact_json(*value) == python_strip(text);
     if (spelled) return *value;
   }
   for (const Kind kind : alternatives.kinds()) {

@@ -8,10 +8,11 @@
 
 namespace lily {
 
-/// The value of `text` under `schema` (null pointer: none known). `root` is the object that "$ref": "#/..." points into.
+/// The value of `text` under `schema` (null pointer: none known). `root` is the object that "$ref": "#/..." points
+/// into.
 ///
-/// The alternatives are those of `type` (one or a list), anyOf, oneOf and allOf, in order; `nullable` adds null. The exact
-/// text null is JSON null when null is among them; otherwise the first alternative that fits gives the value:
+/// The alternatives are those of `type` (one or a list), anyOf, oneOf and allOf, in order; `nullable` adds null. The
+/// exact text null is JSON null when null is among them; otherwise the first alternative that fits gives the value:
 ///   string   always fits: the text unchanged
 ///   integer  digits (all kept), also "5.0" and "1e3"; a fraction does not fit
 ///   number   any JSON number, as spelled

@@ -10,8 +10,7 @@
 namespace lily {
 namespace {
 
-constexpr std::string_view kToolsHead =
-    "system\n# Tools\n\nYou have access to the following functions:\n\n<tools>";
+constexpr std::string_view kToolsHead = "system\n# Tools\n\nYou have access to the following functions:\n\n<tools>";
 constexpr std::string_view kToolsFormat =
     "\n</tools>\n\nIf you choose to call a function ONLY reply in the following format with NO suffix:\n\n";
 constexpr std::string_view kToolsExample =
@@ -19,11 +18,14 @@ constexpr std::string_view kToolsExample =
     "<parameter=example_parameter_2>\nThis is the value for the second parameter\nthat can span\nmultiple lines\n"
     "</parameter>\n</function>\n";
 constexpr std::string_view kToolsReminder =
-    "\n\n<IMPORTANT>\nReminder:\n- Function calls MUST follow the specified format: an inner <function=...></function> block "
+    "\n\n<IMPORTANT>\nReminder:\n- Function calls MUST follow the specified format: an inner <function=...></function> "
+    "block "
     "must be nested within ";
 constexpr std::string_view kToolsReminderEnd =
-    " XML tags\n- Required parameters MUST be specified\n- You may provide optional reasoning for your function call in "
-    "natural language BEFORE the function call, but NOT after\n- If there is no function call available, answer the question "
+    " XML tags\n- Required parameters MUST be specified\n- You may provide optional reasoning for your function call "
+    "in "
+    "natural language BEFORE the function call, but NOT after\n- If there is no function call available, answer the "
+    "question "
     "like normal with your current knowledge and do not tell the user about function calls\n</IMPORTANT>";
 
 constexpr std::string_view kToolResponseOpen = "<tool_response>";
@@ -100,9 +102,9 @@ struct MediaCount {
 void append_media(MarkedText& out, MediaCount& count, bool image) {
   const size_t number = image ? ++count.images : ++count.videos;
   if (count.number_them) out.text += fmt::format("{} {}: ", image ? "Picture" : "Video", number);
-  for (const std::string_view token : {std::string_view("<|vision_start|>"),
-                                       std::string_view(image ? "<|image_pad|>" : "<|video_pad|>"),
-                                       std::string_view("<|vision_end|>")}) {
+  for (const std::string_view token :
+       {std::string_view("<|vision_start|>"), std::string_view(image ? "<|image_pad|>" : "<|video_pad|>"),
+        std::string_view("<|vision_end|>")}) {
     out.controls.emplace_back(out.text.size(), out.text.size() + token.size());
     out.text += token;
   }
@@ -182,7 +184,9 @@ class ChatRenderer {
 
  private:
   const ordered_json& messages() const { return input_.messages; }
-  bool has_role(size_t index, std::string_view role) const { return is_string(member(messages()[index], "role"), role); }
+  bool has_role(size_t index, std::string_view role) const {
+    return is_string(member(messages()[index], "role"), role);
+  }
 
   Result<void> check_shape() const {
     if (!messages().is_array()) return invalid("messages must be a list, found {}", messages().type_name());
@@ -379,7 +383,9 @@ class ChatRenderer {
 
 }  // namespace
 
-Result<std::vector<PromptSegment>> render_chat(const ChatTemplateInput& input) { return ChatRenderer(input).run(); }
+Result<std::vector<PromptSegment>> render_chat(const ChatTemplateInput& input) {
+  return ChatRenderer(input).run();
+}
 
 bool starts_in_reasoning(const ChatTemplateInput& input) {
   const ordered_json& messages = input.messages;
@@ -411,12 +417,14 @@ TemplateIdentity template_version_for(std::string_view file_text) {
     return {.version = TemplateVersion::kQwen35, .warning = {}};
   }
   std::string warning = fmt::format(
-      "chat_template.jinja ({} bytes, sha256 {}) is neither the published Qwen3.6 nor the Qwen3.5 template; prompts are "
+      "chat_template.jinja ({} bytes, sha256 {}) is neither the published Qwen3.6 nor the Qwen3.5 template; prompts "
+      "are "
       "rendered as Qwen3.6 does, so any rules of its own have no effect",
       file_text.size(), hash);
   if (file_text.find("preserve_thinking") == std::string_view::npos) {
     warning +=
-        ": it has no preserve_thinking switch, which works here all the same, and may write scalar tool arguments the Python "
+        ": it has no preserve_thinking switch, which works here all the same, and may write scalar tool arguments the "
+        "Python "
         "way (True), which are written as JSON (true) here";
   }
   return {.version = std::nullopt, .warning = std::move(warning)};

@@ -15,7 +15,9 @@ namespace {
 
 constexpr uint64_t kBigIntegerSubtype = 0x1b16;
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
 
 /// Recursive descent over the text; every parse_* returns false after it has set `failure_`.
 class JsonParser {
@@ -284,7 +286,8 @@ class JsonParser {
     const size_t first = mantissa.find_first_of("123456789");
     const bool small_mantissa = first > point;
     const bool negative_exponent = exponent_at != std::string_view::npos && token[exponent_at + 1] == '-';
-    // An exponent big enough to leave the range outweighs any mantissa except one of hundreds of digits, where they differ.
+    // An exponent big enough to leave the range outweighs any mantissa except one of hundreds of digits, where they
+    // differ.
     const auto magnitude = small_mantissa ? -static_cast<double>(first - point) : static_cast<double>(point - first);
     double exponent = 0;
     if (exponent_at != std::string_view::npos) {
@@ -397,7 +400,9 @@ void append_value(std::string& out, const ordered_json& value, const JsonStyle& 
 
 }  // namespace
 
-Result<ordered_json> parse_json(std::string_view text, size_t max_depth) { return JsonParser(text, max_depth).run(); }
+Result<ordered_json> parse_json(std::string_view text, size_t max_depth) {
+  return JsonParser(text, max_depth).run();
+}
 
 std::string python_json(const ordered_json& value) {
   std::string out;
@@ -434,12 +439,15 @@ bool is_big_integer(const ordered_json& value) {
   return value.is_binary() && value.get_binary().has_subtype() && value.get_binary().subtype() == kBigIntegerSubtype;
 }
 
-bool is_integer(const ordered_json& value) { return value.is_number_integer() || is_big_integer(value); }
+bool is_integer(const ordered_json& value) {
+  return value.is_number_integer() || is_big_integer(value);
+}
 
 std::string python_float(double value) {
   // Shortest digits that read back equal, as d.ddde±xx; Python moves the point itself for exponents -4 to 15.
   std::array<char, 40> buffer{};
-  const auto written = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, std::chars_format::scientific);
+  const auto written =
+      std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, std::chars_format::scientific);
   const std::string_view text(buffer.data(), static_cast<size_t>(written.ptr - buffer.data()));
   const size_t exponent_at = text.find('e');
   LILY_CHECK(exponent_at != std::string_view::npos, "python_float of a value that is not finite");

@@ -1,8 +1,9 @@
-// JSON text to values and back, as Python's json.loads and json.dumps do it: key order and number spelling survive, because
-// both are part of the prompt. Schema checks and typed access are left to the callers.
+// JSON text to values and back, as Python's json.loads and json.dumps do it: key order and number spelling survive,
+// because both are part of the prompt. Schema checks and typed access are left to the callers.
 //
-// Integers beyond 64 bits are kept as a binary value of a private subtype that holds their digits. JSON text has no binary
-// values, so nothing else can look like one; the writers below print the digits. Never print with ordered_json::dump().
+// Integers beyond 64 bits are kept as a binary value of a private subtype that holds their digits. JSON text has no
+// binary values, so nothing else can look like one; the writers below print the digits. Never print with
+// ordered_json::dump().
 #pragma once
 
 #include <cstddef>
@@ -25,11 +26,12 @@ Result<ordered_json> parse_json(std::string_view text, size_t max_depth = kDefau
 
 /// json.dumps(value, ensure_ascii=False).
 std::string python_json(const ordered_json& value);
-/// json.dumps(value, ensure_ascii=False, separators=(",", ":")); a NaN or infinity that the program itself made is null.
+/// json.dumps(value, ensure_ascii=False, separators=(",", ":")); a NaN or infinity that the program itself made is
+/// null.
 std::string compact_json(const ordered_json& value);
 
-/// An integer from its decimal digits with an optional '-': 64-bit where it fits, else the digit-keeping form. Leading zeros
-/// are removed. The digits must be valid.
+/// An integer from its decimal digits with an optional '-': 64-bit where it fits, else the digit-keeping form. Leading
+/// zeros are removed. The digits must be valid.
 ordered_json integer_from_digits(std::string_view digits);
 /// True for the digit-keeping form of an integer beyond 64 bits.
 bool is_big_integer(const ordered_json& value);

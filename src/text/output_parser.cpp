@@ -175,8 +175,10 @@ bool OutputParser::step_text() {
     tags = {kCallOpen, kCallCloseTag, kFunctionOpen, think_close_due_ ? kThinkClose : std::string_view()};
   } else {
     const bool at_start = !reasoning_started_ && !think_open_dropped_ && visible_end_ <= start_;
-    tags = {kThinkClose, options_.parse_tools ? kCallOpen : std::string_view(),
-            at_start ? kThinkOpen : std::string_view(), {}};
+    tags = {kThinkClose,
+            options_.parse_tools ? kCallOpen : std::string_view(),
+            at_start ? kThinkOpen : std::string_view(),
+            {}};
   }
   for (const std::string_view tag : tags) {
     if (tag.empty()) continue;
@@ -281,24 +283,25 @@ bool OutputParser::step_bare_follow() {
   return true;
 }
 
-/// Sets `follows` to whether one of the tags that confirm the pending one stands at pos_. False when that needs more text.
+/// Sets `follows` to whether one of the tags that confirm the pending one stands at pos_. False when that needs more
+/// text.
 bool OutputParser::follow_decides(bool& follows) {
-  std::array<std::string_view, 4> tags{};
+  std::array<std::string_view, 5> tags{};
   switch (pending_) {
     case Pending::kBareFollow:
-      tags = {kParameterOpen, kFunctionCloseTag, {}, {}};
+      tags = {kParameterOpen, kFunctionCloseTag};
       break;
     case Pending::kParamClose:
-      tags = {kParameterOpen, kFunctionCloseTag, kCallCloseTag, kParameterCloseTag};
+      tags = {kParameterOpen, kFunctionCloseTag, kCallCloseTag, kParameterCloseTag, kCallOpen};
       break;
     case Pending::kFunctionClose:
-      tags = {kCallCloseTag, {}, {}, {}};
+      tags = {kCallCloseTag};
       break;
     case Pending::kCallClose:
-      tags = {kCallOpen, {}, {}, {}};
+      tags = {kCallOpen};
       break;
     case Pending::kQuotedCall:
-      tags = {kFunctionOpen, {}, {}, {}};
+      tags = {kFunctionOpen};
       break;
     default:
       LILY_CHECK(false, "no tag is awaited");
@@ -312,9 +315,10 @@ bool OutputParser::follow_decides(bool& follows) {
       follows = true;  // the closer after it was cut
     }
     if (found != Match::kFull) continue;
-    // A doubled closer, unless the first is written inside a line of a value that has its own lines.
-    const bool doubled = tag == kParameterCloseTag;
-    follows = !doubled || on_new_line(pending_begin_) || !view(start_, pending_begin_).starts_with('\n');
+    // Before a second closer or the next call, </parameter> inside a line is part of the value if the value has its own
+    // lines.
+    const bool weak = pending_ == Pending::kParamClose && (tag == kParameterCloseTag || tag == kCallOpen);
+    follows = !weak || on_new_line(pending_begin_) || !view(start_, pending_begin_).starts_with('\n');
   }
   return true;
 }
@@ -325,8 +329,7 @@ bool OutputParser::step_call() {
   pos_ = std::min(buffer_.find('<', pos_), buffer_.size());
   start_ = pos_;
   if (pos_ == buffer_.size()) return false;
-  for (const std::string_view tag :
-       {kParameterOpen, kFunctionCloseTag, kParameterCloseTag, kCallCloseTag, kCallOpen}) {
+  for (const std::string_view tag : {kParameterOpen, kFunctionCloseTag, kParameterCloseTag, kCallCloseTag, kCallOpen}) {
     const Match found = match(pos_, tag);
     if (found == Match::kPartial && !ended_) return false;
     if (found != Match::kFull) continue;

@@ -1,6 +1,6 @@
-// Splits the model's text into reasoning, content and tool calls, piece by piece as it is generated. The result does not
-// depend on how the text is cut into pieces, and the work is linear in its length. The text must be valid UTF-8 as a whole;
-// stop strings and the assistant message are other files' (assistant_turn.h).
+// Splits the model's text into reasoning, content and tool calls, piece by piece as it is generated. The result does
+// not depend on how the text is cut into pieces, and the work is linear in its length. The text must be valid UTF-8 as
+// a whole; stop strings and the assistant message are other files' (assistant_turn.h).
 #pragma once
 
 #include <cstddef>
@@ -41,20 +41,21 @@ struct OutputParserOptions {
   std::function<uint64_t()> random_bits;  // source of the call ids; needed when parse_tools is on
 };
 
-/// Reasoning ends at the first </think>, or at a call that begins before it. White space around it is removed, and so is a
-/// <think> at its start. Newlines at the start of the content are removed after </think>.
+/// Reasoning ends at the first </think>, or at a call that begins before it. White space around it is removed, and so
+/// is a <think> at its start. Newlines at the start of the content are removed after </think>.
 ///
-/// With parse_tools: white space before a call, and between calls, is removed; text after a call keeps the white space before
-/// it. A lone </tool_call> is removed with the white space before it. A <function=name> block without <tool_call> is a call if
-/// the name is declared. Other markup that opens no call is content.
+/// With parse_tools: white space before a call, and between calls, is removed; text after a call keeps the white space
+/// before it. A lone </tool_call> is removed with the white space before it. A <function=name> block without
+/// <tool_call> is a call if the name is declared. Other markup that opens no call is content.
 ///
-/// A parameter's value loses one newline at each end. Its closer is the </parameter> after which another parameter, a closing
-/// tag or the end follows; a missing one is made up for at <parameter=key> on a new line with a declared key, and at
-/// </function> or </tool_call> where those can only be closers. A whole call quoted in a value belongs to the value. Of a
-/// repeated key the first value counts. Types follow the schema (argument_types.h).
+/// A parameter's value loses one newline at each end. Its closer is the </parameter> after which another parameter, a
+/// closing tag or the end follows; a missing one is made up for at <parameter=key> on a new line with a declared key,
+/// and at
+/// </function> or </tool_call> where those can only be closers. A whole call quoted in a value belongs to the value. Of
+/// a repeated key the first value counts. Types follow the schema (argument_types.h).
 ///
-/// Arguments are sent a whole parameter at a time, so a call that is cut holds exactly its finished parameters; it ends with
-/// `complete` false. After kStop a call may lack </function>, but not the end of a value.
+/// Arguments are sent a whole parameter at a time, so a call that is cut holds exactly its finished parameters; it ends
+/// with `complete` false. After kStop a call may lack </function>, but not the end of a value.
 class OutputParser {
  public:
   explicit OutputParser(OutputParserOptions options);
@@ -129,7 +130,7 @@ class OutputParser {
 
   // The text not yet handed out, and places in it: [0, start_) is done, [start_, pos_) has been looked at.
   std::string buffer_;
-  size_t start_ = 0;        // in a value: where the value begins
+  size_t start_ = 0;  // in a value: where the value begins
   size_t pos_ = 0;
   size_t visible_end_ = 0;  // in text: [start_, visible_end_) may be handed out; what follows is white space or markup
   Pending pending_ = Pending::kNone;
@@ -142,16 +143,16 @@ class OutputParser {
   FinishCause cause_ = FinishCause::kStop;
   bool reasoning_started_ = false;
   bool think_open_dropped_ = false;
-  bool think_close_due_ = false;     // reasoning ended at a call: its </think> may still come
-  bool strip_newlines_ = false;      // at the start of content after </think>
+  bool think_close_due_ = false;  // reasoning ended at a call: its </think> may still come
+  bool strip_newlines_ = false;   // at the start of content after </think>
   bool content_started_ = false;
-  bool after_markup_ = false;        // white space at start_ follows a call or a removed tag
+  bool after_markup_ = false;  // white space at start_ follows a call or a removed tag
   size_t call_count_ = 0;
   const ToolSchema* schema_ = nullptr;  // of the current call
   std::string key_;                     // of the current value
   std::unordered_set<std::string> seen_keys_;
-  bool in_quoted_call_ = false;      // inside a whole call quoted in the value
-  bool quoted_a_call_ = false;       // the value had such a quote
+  bool in_quoted_call_ = false;  // inside a whole call quoted in the value
+  bool quoted_a_call_ = false;   // the value had such a quote
   bool quotes_allowed_ = true;
 };
 

@@ -21,24 +21,28 @@ TEST(PythonStrip, RemovesUnicodeWhiteSpaceAtBothEnds) {
 }
 
 TEST(PythonLiteral, ReadsContainersAndConstants) {
-  EXPECT_EQ(literal("{'a': True, \"b\": [None, False], 'c': (1, 2.5), }"), R"({"a":true,"b":[null,false],"c":[1,2.5]})");
+  EXPECT_EQ(literal("{'a': True, \"b\": [None, False], 'c': (1, 2.5), }"),
+            R"({"a":true,"b":[null,false],"c":[1,2.5]})");
   EXPECT_EQ(literal("{'a': true, 'b': null}"), R"({"a":true,"b":null})");
   EXPECT_EQ(literal("{1: 'x', True: 'y', None: 'z', 1: 'w'}"), R"({"1":"w","true":"y","null":"z"})");
   EXPECT_EQ(literal("(1)"), "1");
   EXPECT_EQ(literal("(1,)"), "[1]");
   EXPECT_EQ(literal("()"), "[]");
-  EXPECT_EQ(literal("[1, -2, +3, .5, 5., 1e3, 123456789012345678901]"), "[1,-2,3,0.5,5.0,1000.0,123456789012345678901]");
+  EXPECT_EQ(literal("[1, -2, +3, .5, 5., 1e3, 123456789012345678901]"),
+            "[1,-2,3,0.5,5.0,1000.0,123456789012345678901]");
 }
 
 TEST(PythonLiteral, ReadsStringEscapes) {
-  EXPECT_EQ(literal(R"('it\'s "x" \n\t\\ \x41\u00e9\U0001f642\101\q')"), "\"it's \\\"x\\\" \\n\\t\\\\ A\xc3\xa9\xf0\x9f\x99\x82"
-                                                                        "A\\\\q\"");
+  EXPECT_EQ(literal(R"('it\'s "x" \n\t\\ \x41\u00e9\U0001f642\101\q')"),
+            "\"it's \\\"x\\\" \\n\\t\\\\ A\xc3\xa9\xf0\x9f\x99\x82"
+            "A\\\\q\"");
   EXPECT_EQ(literal(R"("a'b")"), R"("a'b")");
 }
 
 TEST(PythonLiteral, RefusesEverythingElse) {
-  for (const char* text : {"", "abc", "{'a'}", "{'a': }", "[1 2]", "[,]", "[1,,2]", "'a", "'a\nb'", "f(1)", "{[1]: 2}", "1 + 2",
-                           "{'a': 1} x", "'\\ud800'", "'\\x4'", "--1", ".", "1..2", "nan", "007"}) {
+  for (const char* text :
+       {"",         "abc",   "{'a'}",      "{'a': }",   "[1 2]",  "[,]", "[1,,2]", "'a",   "'a\nb'", "f(1)",
+        "{[1]: 2}", "1 + 2", "{'a': 1} x", "'\\ud800'", "'\\x4'", "--1", ".",      "1..2", "nan",    "007"}) {
     EXPECT_EQ(literal(text), "none") << text;
   }
 }
