@@ -66,7 +66,7 @@ std::string bash_value(const CompletionOption& option) {
 }
 
 /// The text inside single quotes of a shell.
-std::string quoted(std::string_view text) {
+std::string shell_quoted(std::string_view text) {
   std::string out;
   for (const char c : text) {
     if (c == '\'') {
@@ -95,7 +95,7 @@ std::string zsh_text(std::string_view text) {
     if (c == '[' || c == ']' || c == ':' || c == '\\') out += '\\';
     out += c;
   }
-  return quoted(out);
+  return shell_quoted(out);
 }
 
 std::string zsh_value(const CompletionOption& option) {
@@ -210,7 +210,7 @@ std::string zsh_completion(const CompletionTree& tree) {
       zsh_specs(tree.options, "    ") + " \\\n    '1:command:->command' \\\n    '*::argument:->argument'\n" +
       "  case $state in\n    command)\n      local -a commands\n      commands=(\n";
   for (const CompletionCommand& command : tree.commands) {
-    out += fmt::format("        '{}:{}'\n", command.name, quoted(command.description));
+    out += fmt::format("        '{}:{}'\n", command.name, shell_quoted(command.description));
   }
   out += "      )\n      _describe command commands\n      ;;\n    argument)\n      case $words[1] in\n";
   for (const CompletionCommand& command : tree.commands) {

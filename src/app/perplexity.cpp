@@ -15,6 +15,7 @@
 #include "app/token_list.h"
 #include "engine/engine.h"
 #include "engine/score.h"
+#include "text/json_text.h"
 #include "text/tokenizer.h"
 
 namespace lily {
