@@ -116,14 +116,19 @@ void Checkpoint::collect(const WeightMap* index) {
   }
   // Names within a shard are unique, so a smaller count means that a listed tensor is nowhere.
   for (const auto& [name, file] : *index) {
-    const auto shard =
-        std::find_if(shards_.begin(), shards_.end(), [&](const auto& each) { return each.name() == file; });
-    const auto& held = shard->tensors();
-    if (std::none_of(held.begin(), held.end(), [&](const StoredTensor& each) { return each.name == name; })) {
+    if (!holds(file, name)) {
       throw Error(ErrorCode::kCheckpoint, "the tensor {} is missing from {}, though {} lists it there", name, file,
                   kIndexFile);
     }
   }
+}
+
+bool Checkpoint::holds(std::string_view file, std::string_view name) const {
+  return std::any_of(shards_.begin(), shards_.end(), [&](const SafetensorsFile& shard) {
+    const std::vector<StoredTensor>& held = shard.tensors();
+    return shard.name() == file &&
+           std::any_of(held.begin(), held.end(), [&](const StoredTensor& each) { return each.name == name; });
+  });
 }
 
 void Checkpoint::add(const StoredTensor& tensor, const SafetensorsFile& shard) {

@@ -47,6 +47,7 @@ class Checkpoint {
   void open_shards(const std::vector<std::string>& files);
   void collect(const WeightMap* index);
   void add(const StoredTensor& tensor, const SafetensorsFile& shard);
+  bool holds(std::string_view file, std::string_view name) const;
   void note_stray_files() const;
 
   std::filesystem::path folder_;

@@ -1,0 +1,135 @@
+#include "app/line_editor.h"
+
+#include <fcntl.h>
+#include <histedit.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <system_error>
+#include <utility>
+
+#include "app/standard_streams.h"
+#include "app/terminal.h"
+
+namespace lily {
+namespace {
+
+constexpr int kHistoryLines = 1000;
+constexpr size_t kMaxLineBytes = size_t{16} << 20;
+
+}  // namespace
+
+/// libedit's editor and history, and the file behind it.
+class LineEditor::Terminal {
+ public:
+  explicit Terminal(std::filesystem::path file) : file_(std::move(file)) {
+    remember_terminal_mode();
+    history_ = history_init();
+    HistEvent event;
+    history(history_, &event, H_SETSIZE, kHistoryLines);
+    history(history_, &event, H_SETUNIQUE, 1);
+    if (!file_.empty()) history(history_, &event, H_LOAD, file_.c_str());
+    editor_ = el_init("lily", stdin, stdout, stderr);
+    el_set(editor_, EL_CLIENTDATA, this);
+    el_set(editor_, EL_PROMPT, &Terminal::prompt);
+    el_set(editor_, EL_EDITOR, "emacs");
+    el_set(editor_, EL_SIGNAL, 0);  // signals are terminal.cpp's
+    el_set(editor_, EL_HIST, history, history_);
+    el_set(editor_, EL_BIND, "^R", "em-inc-search-prev", nullptr);
+    el_source(editor_, nullptr);
+  }
+
+  ~Terminal() {
+    el_end(editor_);
+    if (!file_.empty()) save();
+    history_end(history_);
+  }
+  Terminal(const Terminal&) = delete;
+  Terminal& operator=(const Terminal&) = delete;
+
+  Status read(const std::string& prompt, std::string& line) {
+    prompt_ = prompt;
+    int count = 0;
+    errno = 0;
+    const char* text = el_gets(editor_, &count);
+    if (text == nullptr || count <= 0) {
+      const bool interrupted = count < 0 && errno == EINTR;
+      if (interrupted) el_set(editor_, EL_PREP_TERM, 0);
+      write_output("\n");
+      return interrupted ? Status::kInterrupted : Status::kEnd;
+    }
+    line.assign(text, static_cast<size_t>(count));
+    return Status::kLine;
+  }
+
+  void add(const std::string& line) {
+    HistEvent event;
+    history(history_, &event, H_ENTER, line.c_str());
+  }
+
+ private:
+  static char* prompt(EditLine* editor) {
+    Terminal* self = nullptr;
+    el_get(editor, EL_CLIENTDATA, &self);
+    return self->prompt_.data();
+  }
+
+  /// Prompts may be private: the file is the user's alone.
+  void save() {
+    std::error_code error;
+    std::filesystem::create_directories(file_.parent_path(), error);
+    const int descriptor = open(file_.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    if (descriptor < 0) return;
+    close(descriptor);
+    HistEvent event;
+    history(history_, &event, H_SAVE, file_.c_str());
+  }
+
+  std::filesystem::path file_;
+  std::string prompt_;
+  History* history_ = nullptr;
+  EditLine* editor_ = nullptr;
+};
+
+LineEditor::LineEditor(std::filesystem::path history_file) {
+  if (input_is_terminal() && output_is_terminal()) terminal_ = std::make_unique<Terminal>(std::move(history_file));
+}
+
+LineEditor::~LineEditor() = default;
+
+LineEditor::Status LineEditor::read(const std::string& prompt, std::string& line) {
+  const Status status = terminal_ ? terminal_->read(prompt, line) : read_plain(line);
+  if (status != Status::kLine) return status;
+  while (!line.empty() && (line.back() == '\n' || line.back() == '\r')) line.pop_back();
+  line = valid_utf8(line);
+  return status;
+}
+
+void LineEditor::add_history(const std::string& line) {
+  if (terminal_) terminal_->add(line);
+}
+
+LineEditor::Status LineEditor::read_plain(std::string& line) {
+  while (true) {
+    const size_t newline = pending_.find('\n');
+    if (newline != std::string::npos || (ended_ && !pending_.empty()) || pending_.size() > kMaxLineBytes) {
+      const size_t end = newline == std::string::npos ? pending_.size() : newline + 1;
+      line = pending_.substr(0, end);
+      pending_.erase(0, end);
+      return Status::kLine;
+    }
+    if (ended_) return Status::kEnd;
+    char buffer[4096];
+    const ssize_t got = ::read(STDIN_FILENO, buffer, sizeof buffer);
+    if (got > 0) {
+      pending_.append(buffer, static_cast<size_t>(got));
+    } else if (got < 0 && errno == EINTR) {
+      return Status::kInterrupted;
+    } else {
+      ended_ = true;
+    }
+  }
+}
+
+}  // namespace lily

@@ -1,0 +1,77 @@
+#include "app/standard_streams.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+
+#include "base/error.h"
+#include "base/mapped_file.h"
+#include "text/stream_decoder.h"
+
+namespace lily {
+namespace {
+
+std::atomic<bool> reader_gone{false};
+
+void wait_for(int descriptor, short events) {
+  pollfd entry{.fd = descriptor, .events = events, .revents = 0};
+  poll(&entry, 1, -1);
+}
+
+}  // namespace
+
+void write_output(std::string_view text) {
+  while (!text.empty() && !reader_gone.load(std::memory_order_relaxed)) {
+    const ssize_t written = write(STDOUT_FILENO, text.data(), text.size());
+    if (written >= 0) {
+      text.remove_prefix(static_cast<size_t>(written));
+    } else if (errno == EPIPE) {
+      reader_gone.store(true, std::memory_order_relaxed);
+    } else if (errno == EAGAIN) {
+      wait_for(STDOUT_FILENO, POLLOUT);
+    } else if (errno != EINTR) {
+      throw Error(ErrorCode::kRuntime, "cannot write to standard output: {}", std::strerror(errno));
+    }
+  }
+}
+
+bool output_closed() {
+  return reader_gone.load(std::memory_order_relaxed);
+}
+
+std::string read_input() {
+  std::string text;
+  size_t used = 0;
+  while (true) {
+    if (text.size() - used < 65536) text.resize(used + used / 2 + 65536);
+    const ssize_t got = read(STDIN_FILENO, text.data() + used, text.size() - used);
+    if (got == 0) break;
+    if (got < 0) {
+      if (errno == EAGAIN) wait_for(STDIN_FILENO, POLLIN);
+      if (errno == EINTR || errno == EAGAIN) continue;
+      throw Error(ErrorCode::kIo, "cannot read standard input: {}", std::strerror(errno));
+    }
+    used += static_cast<size_t>(got);
+    if (used > kMaxInputBytes) {
+      throw Error(ErrorCode::kIo, "standard input is longer than {} MB", kMaxInputBytes >> 20);
+    }
+  }
+  text.resize(used);
+  return text;
+}
+
+std::string read_input_file(const std::string& path) {
+  return path == "-" ? read_input() : read_file(path, kMaxInputBytes);
+}
+
+std::string valid_utf8(std::string_view text) {
+  StreamDecoder decoder;
+  std::string out = decoder.push(text);
+  out += decoder.finish();
+  return out;
+}
+
+}  // namespace lily
