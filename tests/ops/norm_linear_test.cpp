@@ -38,7 +38,8 @@ void check_norm_linear(const OpParam& param, const Parts& heights, uint32_t rows
   }
   PlainStore gain("gain", {shape.hidden}, PlainTensor::Dtype::kBf16, gain_values);
   if (shifted_gain) gain.shift_by_one();
-  const Values x = random_activations(size_t{rows} * shape.hidden, 2.0, param.activation, 3);
+  Values x = random_activations(size_t{rows} * shape.hidden, 2.0, param.activation, 3);
+  add_awkward_rows(x, shape.hidden, param.activation);
   const Values exact = ref::rms_norm(x, ref::plain_values(gain.tensor()), eps);
   Values normed = exact;
   ref::round_all(normed, rounding_of(param.activation));

@@ -48,7 +48,10 @@ TEST(Rounding, GoesToTheNearestBf16TiesToEven) {
   EXPECT_EQ(round_bf16(1.0 + 0x1p-7 + 0x1p-8), 1.0 + 0x1p-6);
   EXPECT_EQ(round_bf16(1.0 + 0x1p-8 + 0x1p-40), 1.0 + 0x1p-7);
   EXPECT_EQ(round_bf16(-0.0), 0.0);
+  EXPECT_EQ(round_bf16(0x1.8p-133), 0x1p-132);
+  EXPECT_EQ(round_bf16(0x1p-134), 0.0);
   EXPECT_EQ(half_ulp_bf16(1.5), 0x1p-8);
+  EXPECT_EQ(half_ulp_bf16(0x1p-130), 0x1p-134);
   EXPECT_EQ(half_ulp_bf16(-2.0), 0x1p-7);
 }
 
