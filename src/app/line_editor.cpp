@@ -55,7 +55,6 @@ class LineEditor::Terminal {
     const char* text = el_gets(editor_, &count);
     if (text == nullptr || count <= 0) {
       const bool interrupted = count < 0 && errno == EINTR;
-      if (interrupted) el_set(editor_, EL_PREP_TERM, 0);
       write_output("\n");
       return interrupted ? Status::kInterrupted : Status::kEnd;
     }

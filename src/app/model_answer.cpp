@@ -43,7 +43,7 @@ void AnswerPrinter::begin_content() {
   print(at_line_start_ ? "\n" : "\n\n");
 }
 
-void AnswerPrinter::add(const ParserEvent& event) {
+void AnswerPrinter::add_event(const ParserEvent& event) {
   switch (event.kind) {
     case ParserEvent::Kind::kReasoning:
       if (!options_.show_reasoning || event.text.empty()) return;
@@ -71,7 +71,7 @@ void AnswerPrinter::add(const ParserEvent& event) {
 }
 
 void AnswerPrinter::add(const std::vector<ParserEvent>& events) {
-  for (const ParserEvent& event : events) add(event);
+  for (const ParserEvent& event : events) add_event(event);
 }
 
 void AnswerPrinter::finish() {

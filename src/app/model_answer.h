@@ -31,7 +31,7 @@ class AnswerPrinter {
   void finish();
 
  private:
-  void add(const ParserEvent& event);
+  void add_event(const ParserEvent& event);
   void print(std::string_view text);
   void begin_content();
 

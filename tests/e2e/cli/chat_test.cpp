@@ -98,10 +98,13 @@ TEST_F(ChatOnATerminal, CtrlCAtThePromptClearsTheLine) {
   terminal.type("/stats\n");
   EXPECT_TRUE(terminal.expect("0 messages")) << terminal.screen();
   EXPECT_EQ(terminal.screen().find("there is no command"), std::string::npos) << terminal.screen();
+  ASSERT_TRUE(terminal.expect("> ")) << terminal.screen();
   terminal.type("\x03");
-  terminal.type("\x03");
+  ASSERT_TRUE(terminal.expect("> ")) << terminal.screen();
+  EXPECT_FALSE(terminal.is_cooked());  // editing goes on
   terminal.type("/quit\n");
   EXPECT_EQ(terminal.wait(), 0) << terminal.screen();
+  EXPECT_TRUE(terminal.is_cooked());
 }
 
 TEST_F(ChatOnATerminal, SeveralLinesMakeOneMessageAndHistoryIsKept) {
@@ -124,7 +127,9 @@ TEST_F(ChatOnATerminal, SeveralLinesMakeOneMessageAndHistoryIsKept) {
   ASSERT_TRUE(again.expect("> "));
   again.type("\x10");  // Ctrl-P: the line before
   EXPECT_TRUE(again.expect("/save " + file)) << again.screen();
-  again.type("\x03\x04");
+  again.type("\x03");
+  EXPECT_TRUE(again.expect("> ")) << again.screen();
+  again.type("\x04");
   EXPECT_EQ(again.wait(), 0);
 }
 

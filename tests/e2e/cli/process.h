@@ -13,12 +13,12 @@
 namespace lily::test {
 
 struct Launch {
-  std::vector<std::string> args;
-  std::string input;
+  std::vector<std::string> args = {};
+  std::string input = {};
   bool keep_input_open = false;            // standard input never ends
-  std::map<std::string, std::string> env;  // over the inherited environment; LILY_MODEL is removed
+  std::map<std::string, std::string> env = {};  // over the inherited environment; LILY_MODEL is removed
   size_t close_output_after = SIZE_MAX;    // closes the reading end of standard output after this many bytes
-  std::function<int(std::string_view out)> signal_when;  // asked after every output and every few ms; a signal, or 0
+  std::function<int(std::string_view out)> signal_when = {};  // asked after every output and every few ms; a signal, or 0
   int timeout_seconds = 240;
 };
 
