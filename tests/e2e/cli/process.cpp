@@ -216,6 +216,13 @@ bool Terminal::expect(std::string_view text) {
   }
 }
 
+bool Terminal::expect_prompt(std::string_view prompt) {
+  if (!expect(prompt)) return false;
+  const auto deadline = Clock::now() + std::chrono::seconds(60);
+  while (is_cooked() && Clock::now() < deadline) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return !is_cooked();
+}
+
 void Terminal::send_signal(int signal) const {
   kill(child_, signal);
 }
