@@ -24,7 +24,7 @@ deps:
 build: deps
 	@mkdir -p build
 	@cmake --preset release $(CMAKE_ARGS) > build/configure.log 2>&1 || { cat build/configure.log; exit 1; }
-	@cmake --build $(BUILD) -j $(JOBS) --target lily_main
+	@cmake --build $(BUILD) -j $(JOBS) --target lily
 
 ## make test      build everything and run all tests
 test: deps

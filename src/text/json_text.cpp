@@ -205,7 +205,7 @@ class JsonParser {
         return true;
       }
     }
-    if (!at('u')) return fail("expected one of \" \\ / b f n r t u after '\\'");
+    if (!at('u')) return fail(R"(expected one of " \ / b f n r t u after '\')");
     std::optional<uint32_t> unit = hex_unit();
     if (!unit) return fail("expected \\u and four hex digits");
     if (*unit >= 0xd800 && *unit < 0xdc00 && text_.substr(pos_, 2) == "\\u") {
@@ -461,14 +461,13 @@ std::string python_float(double value) {
   std::from_chars(exponent_text, text.data() + text.size(), exponent);
 
   const std::string sign = std::signbit(value) ? "-" : "";
-  const auto count = static_cast<int>(digits.size());
   if (exponent < -4 || exponent >= 16) {
-    const std::string fraction = count > 1 ? "." + digits.substr(1) : "";
+    const std::string fraction = digits.size() > 1 ? "." + digits.substr(1) : "";
     return fmt::format("{}{}{}e{}{:02}", sign, digits[0], fraction, exponent < 0 ? '-' : '+', std::abs(exponent));
   }
-  if (exponent < 0) return sign + "0." + std::string(static_cast<size_t>(-exponent - 1), '0') + digits;
-  if (count <= exponent + 1) return sign + digits + std::string(static_cast<size_t>(exponent + 1 - count), '0') + ".0";
-  const auto whole = static_cast<size_t>(exponent + 1);
+  if (exponent < 0) return sign + "0." + std::string(static_cast<size_t>(-exponent) - 1, '0') + digits;
+  const size_t whole = static_cast<size_t>(exponent) + 1;
+  if (digits.size() <= whole) return sign + digits + std::string(whole - digits.size(), '0') + ".0";
   return sign + digits.substr(0, whole) + "." + digits.substr(whole);
 }
 

@@ -26,7 +26,7 @@ ordered_json parsed_arguments(const ordered_json& arguments) {
   if (arguments.is_object()) return arguments;
   if (arguments.is_null()) return ordered_json::object();
   if (!arguments.is_string()) return ordered_json::object({{"arguments", python_json(arguments)}});
-  const std::string& text = arguments.get_ref<const std::string&>();
+  const auto& text = arguments.get_ref<const std::string&>();
   if (python_strip(text).empty()) return ordered_json::object();
   Result<ordered_json> parsed = parse_json(text);
   if (parsed && parsed.value().is_object()) return std::move(parsed).value();

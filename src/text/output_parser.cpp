@@ -34,7 +34,7 @@ std::string new_call_id(const std::function<uint64_t()>& random_bits) {
   return fmt::format("call_{:016x}{:08x}", high, low & 0xffffffffU);
 }
 
-const ordered_json* member(const ordered_json& object, const char* key) {
+const ordered_json* member(const ordered_json& object, const std::string& key) {
   if (!object.is_object()) return nullptr;
   const auto found = object.find(key);
   return found == object.end() ? nullptr : &*found;
@@ -52,10 +52,7 @@ OutputParser::OutputParser(OutputParserOptions options)
     const ordered_json* name = member(function, "name");
     if (name == nullptr || !name->is_string()) continue;
     const ordered_json* parameters = member(function, "parameters");
-    ToolSchema& schema = schemas_[name->get<std::string>()];
-    schema.parameters = parameters != nullptr ? *parameters : ordered_json();
-    const ordered_json* properties = member(schema.parameters, "properties");
-    schema.properties = properties != nullptr && properties->is_object() ? properties : nullptr;
+    schemas_[name->get<std::string>()] = parameters != nullptr ? *parameters : ordered_json();
   }
 }
 
@@ -446,9 +443,15 @@ bool OutputParser::step_value_closer() {
   return true;
 }
 
+/// The declared parameters of the current call; null when none are known.
+const ordered_json* OutputParser::properties() const {
+  const ordered_json* properties = schema_ != nullptr ? member(*schema_, "properties") : nullptr;
+  return properties != nullptr && properties->is_object() ? properties : nullptr;
+}
+
 bool OutputParser::declared_key(std::string_view key) const {
-  if (schema_ == nullptr || schema_->properties == nullptr) return true;
-  return schema_->properties->contains(std::string(key));
+  const ordered_json* known = properties();
+  return known == nullptr || known->contains(std::string(key));
 }
 
 // ---- Events
@@ -496,13 +499,10 @@ void OutputParser::end_value(size_t end) {
   if (text.ends_with('\n')) text.remove_suffix(1);
   const bool first = seen_keys_.empty();
   if (seen_keys_.insert(key_).second) {
-    const ordered_json* schema = nullptr;
-    if (schema_ != nullptr && schema_->properties != nullptr) {
-      const auto found = schema_->properties->find(key_);
-      if (found != schema_->properties->end()) schema = &*found;
-    }
+    const ordered_json* known = properties();
+    const ordered_json* schema = known != nullptr ? member(*known, key_) : nullptr;
     const ordered_json none;
-    const ordered_json value = coerce_argument(text, schema, schema_ != nullptr ? schema_->parameters : none);
+    const ordered_json value = coerce_argument(text, schema, schema_ != nullptr ? *schema_ : none);
     events_.push_back({.kind = ParserEvent::Kind::kCallArguments,
                        .text = (first ? "{" : ",") + compact_json(key_) + ":" + compact_json(value),
                        .call_index = call_count_,

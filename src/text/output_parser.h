@@ -84,10 +84,6 @@ class OutputParser {
     kCallClose,      // </tool_call> on a new line in a value
     kQuotedCall,     // <tool_call> in a value
   };
-  struct ToolSchema {
-    ordered_json parameters;
-    const ordered_json* properties = nullptr;
-  };
 
   // Each step returns false when it needs more text.
   bool step();
@@ -111,6 +107,7 @@ class OutputParser {
   std::string_view view(size_t begin, size_t end) const { return std::string_view(buffer_).substr(begin, end - begin); }
   Match match(size_t at, std::string_view tag) const;
   bool on_new_line(size_t at) const { return at > start_ && buffer_[at - 1] == '\n'; }
+  const ordered_json* properties() const;
   bool declared_key(std::string_view key) const;
 
   void begin_pending(Pending pending, size_t tag_bytes);
@@ -125,7 +122,7 @@ class OutputParser {
   void compact();
 
   OutputParserOptions options_;
-  std::map<std::string, ToolSchema, std::less<>> schemas_;
+  std::map<std::string, ordered_json, std::less<>> schemas_;  // the parameters' schema of each declared function
   std::vector<ParserEvent> events_;
 
   // The text not yet handed out, and places in it: [0, start_) is done, [start_, pos_) has been looked at.
@@ -148,8 +145,8 @@ class OutputParser {
   bool content_started_ = false;
   bool after_markup_ = false;  // white space at start_ follows a call or a removed tag
   size_t call_count_ = 0;
-  const ToolSchema* schema_ = nullptr;  // of the current call
-  std::string key_;                     // of the current value
+  const ordered_json* schema_ = nullptr;  // of the current call, null when it is not declared
+  std::string key_;                       // of the current value
   std::unordered_set<std::string> seen_keys_;
   bool in_quoted_call_ = false;  // inside a whole call quoted in the value
   bool quoted_a_call_ = false;   // the value had such a quote

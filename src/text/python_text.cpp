@@ -184,7 +184,7 @@ class LiteralParser {
     if (c == 'u') return parse_code_point(out, 4);
     if (c == 'U') return parse_code_point(out, 8);
     if (c >= '0' && c <= '7') {
-      uint32_t value = static_cast<uint32_t>(c - '0');
+      auto value = static_cast<uint32_t>(c - '0');
       for (int i = 0; i < 2 && pos_ < text_.size() && text_[pos_] >= '0' && text_[pos_] <= '7'; ++i) {
         value = value * 8 + static_cast<uint32_t>(text_[pos_++] - '0');
       }

@@ -190,7 +190,7 @@ void Reader::check_pipeline() const {
   }
   for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
     const Json& value = Document::member(model, key);
-    if (!value.is_null() && value != "") {
+    if (!value.is_null() && !(value.is_string() && value.get_ref<const std::string&>().empty())) {
       tokenizer_.refuse("model.{} is {}, expected none", key, Document::shown(value));
     }
   }
@@ -314,7 +314,7 @@ void Reader::add(const Document& document, TokenId id, const Json& token) {
   if (!token.is_object() || !content.is_string() || content.get_ref<const std::string&>().empty()) {
     document.refuse("the content of added token {} is {}, expected a text", id, Document::shown(content));
   }
-  const std::string& text = content.get_ref<const std::string&>();
+  const auto& text = content.get_ref<const std::string&>();
   for (const char* key : {"single_word", "lstrip", "rstrip", "normalized"}) {
     if (document.flag(token, key)) {
       document.refuse("added token {} has {} true, expected false", Document::shown(content), key);
@@ -403,7 +403,7 @@ void Reader::read_eos(const Document& config) {
   if (!content.is_string()) {
     config.refuse("eos_token is {}, expected a text", Document::shown(eos));
   }
-  const std::string& text = content.get_ref<const std::string&>();
+  const auto& text = content.get_ref<const std::string&>();
   if (const auto added = added_ids_.find(text); added != added_ids_.end()) {
     file_.eos = added->second;
   } else if (const auto plain = ids_.find(text); plain != ids_.end()) {
