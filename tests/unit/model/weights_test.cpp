@@ -289,7 +289,7 @@ TEST(Writer, ValuesAreRealistic) {
   double squares = 0;
   for (uint32_t row = 0; row < view.rows; ++row) {
     for (uint32_t col = 0; col < view.cols; ++col) {
-      squares += std::pow(double{view.at(row, col)}, 2);
+      squares += std::pow(static_cast<double>(view.at(row, col)), 2);
     }
   }
   EXPECT_NEAR(squares / view.rows, 1.0, 0.05);  // N(0, 1/K): a row's squares add up to one
