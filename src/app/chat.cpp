@@ -8,11 +8,11 @@
 #include <optional>
 #include <utility>
 
-#include "app/answer.h"
 #include "app/chat_input.h"
 #include "app/commands.h"
 #include "app/exit_status.h"
 #include "app/line_editor.h"
+#include "app/model_answer.h"
 #include "app/model_options.h"
 #include "app/prompt.h"
 #include "app/sampling_flags.h"
@@ -141,7 +141,7 @@ class Chat {
   void answer(const std::string& text) {
     ordered_json& messages = transcript_.messages;
     messages.push_back({{"role", "user"}, {"content", text}});
-    Result<Answer> answer = generate();
+    Result<ModelAnswer> answer = generate();
     std::optional<std::string> problem;
     if (!answer) {
       problem = answer.failure().message;
@@ -162,7 +162,7 @@ class Chat {
     if (answer.value().finish_reason == "length") write_output("[cut at the token limit]\n");
   }
 
-  Result<Answer> generate() {
+  Result<ModelAnswer> generate() {
     Result<Prompt> prompt = make_prompt(engine_.tokenizer(), {.messages = transcript_.messages,
                                                               .enable_thinking = transcript_.thinking,
                                                               .preserve_thinking = transcript_.preserve_thinking,

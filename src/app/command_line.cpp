@@ -18,7 +18,7 @@ std::string version_text() {
 void build_command_line(CLI::App& root, Action& action) {
   root.description("Runs Qwen3.6-35B-A3B and its relatives from MLX 4-bit checkpoints.");
   root.set_version_flag("--version", version_text, "Show version, commit, backends and SIMD level");
-  root.require_subcommand(1);
+  root.require_subcommand(0, 1);  // main() asks for one, after words that are none have been named
   root.footer(
       "lily COMMAND --help tells more about a command. Exit status: 0 done, 1 failed while running, 2 unusable input,\n"
       "options or environment, 130 interrupted. A reader that closes standard output early ends the program with 0.");

@@ -15,7 +15,7 @@ struct CompletionOption {
   std::vector<std::string> names;  // with dashes
   std::string description;
   enum class Value { kNone, kText, kFile, kFolder, kChoice } value = Value::kNone;
-  std::vector<std::string> choices;
+  std::vector<std::string> choices = {};
 };
 
 struct CompletionCommand {

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cwchar>
 #include <system_error>
 #include <utility>
 
@@ -36,6 +37,7 @@ class LineEditor::Terminal {
     el_set(editor_, EL_EDITOR, "emacs");
     el_set(editor_, EL_SIGNAL, 0);  // signals are terminal.cpp's
     el_set(editor_, EL_HIST, history, history_);
+    el_set(editor_, EL_GETCFN, &Terminal::read_character);
     el_set(editor_, EL_BIND, "^R", "em-inc-search-prev", nullptr);
     el_source(editor_, nullptr);
   }
@@ -50,14 +52,12 @@ class LineEditor::Terminal {
 
   Status read(const std::string& prompt, std::string& line) {
     prompt_ = prompt;
+    interrupted_ = false;
     int count = 0;
-    errno = 0;
     const char* text = el_gets(editor_, &count);
     if (text == nullptr || count <= 0) {
-      const bool interrupted = count < 0 && errno == EINTR;
-      if (interrupted) el_set(editor_, EL_PREP_TERM, 0);
       write_output("\n");
-      return interrupted ? Status::kInterrupted : Status::kEnd;
+      return interrupted_ ? Status::kInterrupted : Status::kEnd;
     }
     line.assign(text, static_cast<size_t>(count));
     return Status::kLine;
@@ -75,6 +75,28 @@ class LineEditor::Terminal {
     return self->prompt_.data();
   }
 
+  /// One character for libedit: 1, 0 at the end, -1 on an interrupt.
+  static int read_character(EditLine* editor, wchar_t* out) {
+    Terminal* self = nullptr;
+    el_get(editor, EL_CLIENTDATA, &self);
+    std::mbstate_t state{};
+    while (true) {
+      if (!wait_for_input()) {
+        self->interrupted_ = true;
+        errno = EINTR;
+        return -1;
+      }
+      char byte = 0;
+      const ssize_t got = ::read(STDIN_FILENO, &byte, 1);
+      if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+      if (got <= 0) return 0;
+      const size_t used = std::mbrtowc(out, &byte, 1, &state);
+      if (used == static_cast<size_t>(-2)) continue;  // more bytes of the character follow
+      if (used == static_cast<size_t>(-1)) *out = L'?';
+      return 1;
+    }
+  }
+
   /// Prompts may be private: the file is the user's alone.
   void save() {
     std::error_code error;
@@ -88,6 +110,7 @@ class LineEditor::Terminal {
 
   std::filesystem::path file_;
   std::string prompt_;
+  bool interrupted_ = false;
   History* history_ = nullptr;
   EditLine* editor_ = nullptr;
 };
@@ -120,13 +143,12 @@ LineEditor::Status LineEditor::read_plain(std::string& line) {
       return Status::kLine;
     }
     if (ended_) return Status::kEnd;
+    if (!wait_for_input()) return Status::kInterrupted;
     char buffer[4096];
     const ssize_t got = ::read(STDIN_FILENO, buffer, sizeof buffer);
     if (got > 0) {
       pending_.append(buffer, static_cast<size_t>(got));
-    } else if (got < 0 && errno == EINTR) {
-      return Status::kInterrupted;
-    } else {
+    } else if (got == 0 || (errno != EINTR && errno != EAGAIN)) {
       ended_ = true;
     }
   }

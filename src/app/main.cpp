@@ -49,6 +49,10 @@ int run_program(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return end_of_parse(root, error);
   }
+  if (!action) {
+    report("no command given; see lily --help");
+    return lily::kExitUnusable;
+  }
   return action();
 }
 

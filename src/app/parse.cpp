@@ -5,9 +5,9 @@
 #include <memory>
 #include <optional>
 
-#include "app/answer.h"
 #include "app/commands.h"
 #include "app/exit_status.h"
+#include "app/model_answer.h"
 #include "app/prompt.h"
 #include "app/standard_streams.h"
 #include "app/terminal.h"

@@ -7,9 +7,9 @@
 #include <optional>
 #include <string>
 
-#include "app/answer.h"
 #include "app/commands.h"
 #include "app/exit_status.h"
+#include "app/model_answer.h"
 #include "app/model_options.h"
 #include "app/prompt.h"
 #include "app/sampling_flags.h"
@@ -97,7 +97,8 @@ ordered_json logprobs_json(const Engine& engine, const GenerateResult& result) {
   return list;
 }
 
-ordered_json answer_json(const Engine& engine, const RunOptions& options, const Prompt& prompt, const Answer& answer) {
+ordered_json answer_json(const Engine& engine, const RunOptions& options, const Prompt& prompt,
+                         const ModelAnswer& answer) {
   const GenerateResult& result = answer.result;
   ordered_json out = ordered_json::object();
   out["prompt_ids"] = prompt.ids;
@@ -116,7 +117,7 @@ ordered_json answer_json(const Engine& engine, const RunOptions& options, const 
 }
 
 /// The answer in one go, as the stream would have been.
-void print_whole(const Answer& answer, AnswerPrinter& printer) {
+void print_whole(const ModelAnswer& answer, AnswerPrinter& printer) {
   using Kind = ParserEvent::Kind;
   std::vector<ParserEvent> events;
   events.push_back({.kind = Kind::kReasoning, .text = answer.turn.reasoning, .call_id = {}});
@@ -167,7 +168,7 @@ int run(RunOptions options) {
   Session session = value_or_raise(engine->open_session());
   AnswerPrinter printer({.show_reasoning = output_is_terminal(), .for_terminal = output_is_terminal()});
   const bool streams = !options.json && !options.no_stream;
-  Result<Answer> generated =
+  Result<ModelAnswer> generated =
       generate_answer(*engine, session,
                       {.request = std::move(request),
                        .parse = !options.raw,
@@ -176,7 +177,7 @@ int run(RunOptions options) {
                        .interrupt = &interrupt.flag(),
                        .progress = !options.json && !options.quiet});
   if (!generated) raise_failure(generated.failure());
-  const Answer& answer = generated.value();
+  const ModelAnswer& answer = generated.value();
   if (options.json) {
     write_output(compact_json(answer_json(*engine, options, prompt, answer)) + "\n");
   } else if (options.no_stream) {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 #include <langinfo.h>
+#include <pthread.h>
+#include <sys/select.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -145,6 +147,24 @@ InterruptScope::~InterruptScope() {
 // The scope is the licence to use the flag, which the handler needs at a fixed place.
 std::atomic<bool>& InterruptScope::flag() const {  // NOLINT(readability-convert-member-functions-to-static)
   return interrupt_flag;
+}
+
+bool wait_for_input() {
+  sigset_t blocked;
+  sigset_t before;
+  sigemptyset(&blocked);
+  sigaddset(&blocked, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &blocked, &before);
+  int ready = 0;
+  while (ready <= 0 && !interrupt_flag.load()) {
+    fd_set inputs;
+    FD_ZERO(&inputs);
+    FD_SET(STDIN_FILENO, &inputs);
+    ready = pselect(STDIN_FILENO + 1, &inputs, nullptr, nullptr, nullptr, &before);
+    if (ready < 0 && errno != EINTR) break;  // the read will tell
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return !interrupt_flag.load();
 }
 
 Progress::Progress(std::string label, double delay_ms)

@@ -47,6 +47,10 @@ class InterruptScope {
   void clear() { flag().store(false, std::memory_order_relaxed); }
 };
 
+/// Waits until standard input can be read or has ended. False when the flag of the InterruptScope is set, before or
+/// meanwhile: no Ctrl-C falls between looking and waiting.
+bool wait_for_input();
+
 /// One line on standard error that is rewritten in place and vanishes at the end; silent when that is no terminal.
 class Progress {
  public:

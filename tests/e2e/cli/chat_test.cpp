@@ -26,10 +26,10 @@ const std::vector<std::string> kShort = {"chat", "--no-think", "-t", "0", "--max
 TEST_F(ChatOnATerminal, HelpStatsThinkAndUnknownCommands) {
   Terminal terminal(kShort, env());
   ASSERT_TRUE(terminal.expect("/help lists the commands")) << terminal.screen();
-  ASSERT_TRUE(terminal.expect("> "));
+  ASSERT_TRUE(terminal.expect_prompt());
   terminal.type("/help\n");
   EXPECT_TRUE(terminal.expect("/save FILE")) << terminal.screen();
-  EXPECT_TRUE(terminal.expect("> "));
+  EXPECT_TRUE(terminal.expect_prompt());
   terminal.type("/stats\n");
   EXPECT_TRUE(terminal.expect("0 messages, 0 of 4096 tokens")) << terminal.screen();
   terminal.type("/think\n");
@@ -50,10 +50,10 @@ TEST_F(ChatOnATerminal, HelpStatsThinkAndUnknownCommands) {
 TEST_F(ChatOnATerminal, AnswersSavesResetsAndLoads) {
   const std::string file = folder_ + "/talk.json";
   Terminal terminal(kShort, env());
-  ASSERT_TRUE(terminal.expect("> "));
+  ASSERT_TRUE(terminal.expect_prompt());
   terminal.type("My name is Anna.\n");
   ASSERT_TRUE(terminal.expect("\r\n")) << terminal.screen();
-  ASSERT_TRUE(terminal.expect("> ")) << terminal.screen();
+  ASSERT_TRUE(terminal.expect_prompt()) << terminal.screen();
   terminal.type("/save " + file + "\n");
   ASSERT_TRUE(terminal.expect("[saved 2 messages")) << terminal.screen();
   terminal.type("/reset\n");
@@ -74,12 +74,12 @@ TEST_F(ChatOnATerminal, AnswersSavesResetsAndLoads) {
 
 TEST_F(ChatOnATerminal, CtrlCStopsTheAnswerNotTheProgram) {
   Terminal terminal({"chat", "--logit-bias", "6069=-100", "--logit-bias", "6067=-100"}, env());  // never ends by itself
-  ASSERT_TRUE(terminal.expect("> "));
+  ASSERT_TRUE(terminal.expect_prompt());
   terminal.type("Tell me a story.\n");
   ASSERT_TRUE(terminal.expect("\033[2m")) << terminal.screen();
   terminal.send_signal(SIGINT);
   ASSERT_TRUE(terminal.expect("[stopped]")) << terminal.screen();
-  ASSERT_TRUE(terminal.expect("> ")) << terminal.screen();
+  ASSERT_TRUE(terminal.expect_prompt()) << terminal.screen();
   terminal.type("/stats\n");
   EXPECT_TRUE(terminal.expect("2 messages")) << terminal.screen();
   EXPECT_TRUE(terminal.expect("cancelled")) << terminal.screen();
@@ -90,29 +90,32 @@ TEST_F(ChatOnATerminal, CtrlCStopsTheAnswerNotTheProgram) {
 
 TEST_F(ChatOnATerminal, CtrlCAtThePromptClearsTheLine) {
   Terminal terminal(kShort, env());
-  ASSERT_TRUE(terminal.expect("> "));
+  ASSERT_TRUE(terminal.expect_prompt());
   terminal.type("/bogus");
   ASSERT_TRUE(terminal.expect("/bogus")) << terminal.screen();
   terminal.type("\x03");
-  ASSERT_TRUE(terminal.expect("> ")) << terminal.screen();
+  ASSERT_TRUE(terminal.expect_prompt()) << terminal.screen();
   terminal.type("/stats\n");
   EXPECT_TRUE(terminal.expect("0 messages")) << terminal.screen();
   EXPECT_EQ(terminal.screen().find("there is no command"), std::string::npos) << terminal.screen();
+  ASSERT_TRUE(terminal.expect_prompt()) << terminal.screen();
   terminal.type("\x03");
-  terminal.type("\x03");
+  ASSERT_TRUE(terminal.expect_prompt()) << terminal.screen();
+  EXPECT_FALSE(terminal.is_cooked());  // editing goes on
   terminal.type("/quit\n");
   EXPECT_EQ(terminal.wait(), 0) << terminal.screen();
+  EXPECT_TRUE(terminal.is_cooked());
 }
 
 TEST_F(ChatOnATerminal, SeveralLinesMakeOneMessageAndHistoryIsKept) {
   const std::string file = folder_ + "/lines.json";
   {
     Terminal terminal(kShort, env());
-    ASSERT_TRUE(terminal.expect("> "));
+    ASSERT_TRUE(terminal.expect_prompt());
     terminal.type("one\\\n");
-    ASSERT_TRUE(terminal.expect(". ")) << terminal.screen();
+    ASSERT_TRUE(terminal.expect_prompt(". ")) << terminal.screen();
     terminal.type("zwö\n");
-    ASSERT_TRUE(terminal.expect("> ")) << terminal.screen();
+    ASSERT_TRUE(terminal.expect_prompt()) << terminal.screen();
     terminal.type("/save " + file + "\n");
     ASSERT_TRUE(terminal.expect("[saved 2 messages")) << terminal.screen();
     terminal.type("\x04");
@@ -121,16 +124,18 @@ TEST_F(ChatOnATerminal, SeveralLinesMakeOneMessageAndHistoryIsKept) {
   EXPECT_EQ(ordered_json::parse(read_whole(file))["messages"][0]["content"], "one\nzwö");
   EXPECT_TRUE(std::filesystem::exists(folder_ + "/lily/history"));
   Terminal again(kShort, env());
-  ASSERT_TRUE(again.expect("> "));
+  ASSERT_TRUE(again.expect_prompt());
   again.type("\x10");  // Ctrl-P: the line before
   EXPECT_TRUE(again.expect("/save " + file)) << again.screen();
-  again.type("\x03\x04");
+  again.type("\x03");
+  EXPECT_TRUE(again.expect_prompt()) << again.screen();
+  again.type("\x04");
   EXPECT_EQ(again.wait(), 0);
 }
 
 TEST_F(ChatOnATerminal, TerminationRestoresTheTerminal) {
   Terminal terminal(kShort, env());
-  ASSERT_TRUE(terminal.expect("> "));
+  ASSERT_TRUE(terminal.expect_prompt());
   terminal.type("abc");
   ASSERT_TRUE(terminal.expect("abc"));
   terminal.send_signal(SIGTERM);

@@ -223,7 +223,9 @@ TEST(Perplexity, EqualsTheReference) {
     for (size_t at = 0; at + 1 < tokens; ++at) {
       ASSERT_NEAR(out["nll"][at].get<double>(), reference["nll"][at].get<double>(), 0.02) << i << " " << at;
     }
-    if (certain_tokens(reference, 0.01) > 0) EXPECT_EQ(out["argmax"].back(), reference["greedy_ids"][0]) << i;
+    if (certain_tokens(reference, 0.01) > 0) {
+      EXPECT_EQ(out["argmax"].back(), reference["greedy_ids"][0]) << i;
+    }
   }
 }
 

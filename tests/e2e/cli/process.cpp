@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <termios.h>
 #include <unistd.h>
+#include <utmp.h>
 
 #include <array>
 #include <chrono>
@@ -84,6 +85,12 @@ bool drain(int descriptor, std::string& text) {
   const ssize_t got = read(descriptor, buffer.data(), buffer.size());
   if (got > 0) text.append(buffer.data(), static_cast<size_t>(got));
   return got > 0;
+}
+
+/// Whether the child has ended; it stays to be waited for.
+bool has_exited(pid_t child) {
+  siginfo_t info{};
+  return waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == child;
 }
 
 /// Feeds and reads the pipes until both outputs have ended, sending the signal when its time has come.
@@ -164,7 +171,6 @@ Terminal::Terminal(const std::vector<std::string>& args, const std::map<std::str
   fcntl(master_, F_SETFD, FD_CLOEXEC);
   child_ = fork();
   if (child_ == 0) {
-    setsid();
     login_tty(slave_);
     execve(LILY_BINARY, arguments.data(), variables.data());
     _exit(127);
@@ -202,12 +208,19 @@ bool Terminal::expect(std::string_view text) {
       return true;
     }
     if (Clock::now() > deadline) return false;
-    if (!read_some(50) && waitpid(child_, nullptr, WNOHANG | WNOWAIT) != 0) {
+    if (!read_some(50) && has_exited(child_)) {
       while (read_some(0)) {
       }
       if (screen_.find(text, matched_) == std::string::npos) return false;
     }
   }
+}
+
+bool Terminal::expect_prompt(std::string_view prompt) {
+  if (!expect(prompt)) return false;
+  const auto deadline = Clock::now() + std::chrono::seconds(60);
+  while (is_cooked() && Clock::now() < deadline) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return !is_cooked();
 }
 
 void Terminal::send_signal(int signal) const {

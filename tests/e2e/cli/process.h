@@ -13,12 +13,13 @@
 namespace lily::test {
 
 struct Launch {
-  std::vector<std::string> args;
-  std::string input;
-  bool keep_input_open = false;            // standard input never ends
-  std::map<std::string, std::string> env;  // over the inherited environment; LILY_MODEL is removed
-  size_t close_output_after = SIZE_MAX;    // closes the reading end of standard output after this many bytes
-  std::function<int(std::string_view out)> signal_when;  // asked after every output and every few ms; a signal, or 0
+  std::vector<std::string> args = {};
+  std::string input = {};
+  bool keep_input_open = false;                 // standard input never ends
+  std::map<std::string, std::string> env = {};  // over the inherited environment; LILY_MODEL is removed
+  size_t close_output_after = SIZE_MAX;         // closes the reading end of standard output after this many bytes
+  std::function<int(std::string_view out)> signal_when =
+      {};  // asked after every output and every few ms; a signal, or 0
   int timeout_seconds = 240;
 };
 
@@ -46,6 +47,8 @@ class Terminal {
   void type(std::string_view text);
   /// Waits until `text` appears in what came after the last match; false after a minute, or when the program ended.
   bool expect(std::string_view text);
+  /// Waits for the chat's prompt, and for the editor behind it to listen.
+  bool expect_prompt(std::string_view prompt = "> ");
   /// Everything so far.
   const std::string& screen() const { return screen_; }
   void send_signal(int signal) const;

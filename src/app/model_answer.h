@@ -31,7 +31,7 @@ class AnswerPrinter {
   void finish();
 
  private:
-  void add(const ParserEvent& event);
+  void add_event(const ParserEvent& event);
   void print(std::string_view text);
   void begin_content();
 
@@ -41,7 +41,7 @@ class AnswerPrinter {
   std::string call_;
 };
 
-struct AnswerOptions {
+struct ModelAnswerOptions {
   GenerateRequest request;
   bool parse = false;  // off: all text is content
   OutputParserOptions parser;
@@ -50,14 +50,14 @@ struct AnswerOptions {
   bool progress = false;                   // a line while a long prompt is read
 };
 
-struct Answer {
+struct ModelAnswer {
   GenerateResult result;
   AssistantTurn turn;
   std::string finish_reason;  // of the engine, or tool_calls
 };
 
 /// Runs one request. Failure: nothing has run.
-Result<Answer> generate_answer(Engine& engine, Session& session, AnswerOptions options);
+Result<ModelAnswer> generate_answer(Engine& engine, Session& session, ModelAnswerOptions options);
 
 /// Parser options for an answer; no calls are looked for when there are no tools. Call ids are random, or follow
 /// `seed`.

@@ -1,4 +1,4 @@
-#include "app/answer.h"
+#include "app/model_answer.h"
 
 #include <fmt/format.h>
 
@@ -17,7 +17,7 @@ std::string rate(uint32_t tokens, double ms) {
   return ms > 0 && tokens > 0 ? fmt::format(", {:.1f} tok/s", tokens * 1000.0 / ms) : "";
 }
 
-std::string finish_text(const Answer& answer, bool parsed) {
+std::string finish_text(const ModelAnswer& answer, bool parsed) {
   switch (answer.result.finish_reason) {
     case FinishReason::kStop:
       return parsed ? answer.turn.finish_reason(FinishCause::kStop) : "stop";
@@ -43,7 +43,7 @@ void AnswerPrinter::begin_content() {
   print(at_line_start_ ? "\n" : "\n\n");
 }
 
-void AnswerPrinter::add(const ParserEvent& event) {
+void AnswerPrinter::add_event(const ParserEvent& event) {
   switch (event.kind) {
     case ParserEvent::Kind::kReasoning:
       if (!options_.show_reasoning || event.text.empty()) return;
@@ -71,7 +71,7 @@ void AnswerPrinter::add(const ParserEvent& event) {
 }
 
 void AnswerPrinter::add(const std::vector<ParserEvent>& events) {
-  for (const ParserEvent& event : events) add(event);
+  for (const ParserEvent& event : events) add_event(event);
 }
 
 void AnswerPrinter::finish() {
@@ -79,8 +79,8 @@ void AnswerPrinter::finish() {
   if (!at_line_start_) print("\n");
 }
 
-Result<Answer> generate_answer(Engine& engine, Session& session, AnswerOptions options) {
-  Answer answer;
+Result<ModelAnswer> generate_answer(Engine& engine, Session& session, ModelAnswerOptions options) {
+  ModelAnswer answer;
   std::optional<OutputParser> parser;
   if (options.parse) parser.emplace(std::move(options.parser));
   const auto take = [&](const std::vector<ParserEvent>& events) {
