@@ -23,7 +23,7 @@ Values norm_slack(const Values& exact, ActivationType type) {
 
 void check_norm_linear(const OpParam& param, const Parts& heights, uint32_t rows, bool shifted_gain) {
   const ModelShape shape = param.shape();
-  const double eps = static_cast<double>(shape.rms_eps);
+  const auto eps = static_cast<double>(shape.rms_eps);
   std::deque<QuantStore> stores;
   std::vector<const QuantTensor*> parts;
   uint32_t width = 0;

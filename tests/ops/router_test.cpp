@@ -152,7 +152,8 @@ TEST_P(expert_group, ListsPairsOfEveryExpertInOrder) {
     rig.add(ExpertGroup{.experts = experts, .groups = groups});
     rig.compile();
     for (const uint32_t rows : edge_row_counts(kRows)) {
-      const std::vector<uint32_t> part(routing.experts.begin(), routing.experts.begin() + rows * chosen);
+      const std::vector<uint32_t> part(routing.experts.begin(),
+                                       routing.experts.begin() + static_cast<std::ptrdiff_t>(size_t{rows} * chosen));
       rig.poison("groups");
       rig.write("experts", Values(part.begin(), part.end()));
       rig.run(one_run(rows));

@@ -99,8 +99,8 @@ TEST(Attention, TurnsPairsOfTheRotaryPartOnly) {
   proj[512 + 100] = -3.0;     // key, beyond the rotary part
   proj[512 + 256 + 1] = 7.0;  // value
   KvLists lists;
-  lists.keys.resize(2 * 256);
-  lists.values.resize(2 * 256);
+  lists.keys.resize(size_t{2} * 256);
+  lists.values.resize(size_t{2} * 256);
   const Values query = qk_norm_rope_append(params, proj, 2, lists);
   EXPECT_NEAR(query[0], 16.0 * std::cos(2.0), 1e-12);
   EXPECT_NEAR(query[32], 16.0 * std::sin(2.0), 1e-12);
