@@ -59,8 +59,7 @@ void complain(const std::string& message) {
 class Chat {
  public:
   Chat(const ChatOptions& options, Engine& engine)
-      : options_(options),
-        engine_(engine),
+      : engine_(engine),
         session_(value_or_raise(engine.open_session())),
         version_(model_template(model_folder(options.model))),
         sampling_(value_or_raise(request_from(options.sampling))),
@@ -250,7 +249,6 @@ class Chat {
                              engine_.load_ms(), engine_.backend().description()));
   }
 
-  const ChatOptions& options_;
   Engine& engine_;
   Session session_;
   TemplateVersion version_;

@@ -7,7 +7,7 @@
 namespace lily {
 namespace {
 
-constexpr std::string_view kQuotes = "\"\"\"";
+constexpr std::string_view kQuotes = R"(""")";
 constexpr std::string_view kSpace = " \t";
 
 constexpr std::array<std::pair<std::string_view, ChatInput::Kind>, 9> kCommands{{

@@ -57,7 +57,7 @@ std::string bash_value(const CompletionOption& option) {
     case CompletionOption::Value::kFile:
       return "compopt -o default; COMPREPLY=()";
     case CompletionOption::Value::kFolder:
-      return "compopt -o filenames; COMPREPLY=($(compgen -d -- \"$word\"))";
+      return R"sh(compopt -o filenames; COMPREPLY=($(compgen -d -- "$word")))sh";
     case CompletionOption::Value::kChoice:
       return fmt::format("COMPREPLY=($(compgen -W \"{}\" -- \"$word\"))", fmt::join(option.choices, " "));
     default:

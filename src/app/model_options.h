@@ -9,7 +9,7 @@
 #include "app/backends.h"
 #include "engine/engine.h"
 
-namespace CLI {
+namespace CLI {  // NOLINT(readability-identifier-naming): the library's name
 class App;
 }
 

@@ -9,7 +9,7 @@
 #include "base/result.h"
 #include "engine/generate.h"
 
-namespace CLI {
+namespace CLI {  // NOLINT(readability-identifier-naming): the library's name
 class App;
 }
 
