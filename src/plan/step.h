@@ -58,7 +58,7 @@ struct SampleParams {
 
 /// What sampling leaves for the host. Log-probabilities are those of the raw logits, before penalties and temperature.
 struct SampleResult {
-  int32_t token = -1;
+  int32_t token = -1;       // -1: no token was drawn, because the row was not finite or everything is banned
   uint32_t non_finite = 0;  // 1: the row held a NaN or infinity; no token was drawn
   float logprob = 0.0F;
   uint32_t top_count = 0;

@@ -41,10 +41,10 @@ const uint32_t* blocks_of(const Addresses& memory, Ref table, const Run& run, ui
 }
 
 template <typename T>
-class AppendLaunch : public Launch {
+class QkNormRopeAppendLaunch : public Launch {
  public:
-  AppendLaunch(const KernelTable& kernels, const Plan& plan, const CpuWeight& q_norm, const CpuWeight& k_norm,
-               const QkNormRopeAppend& op, Ref angles)
+  QkNormRopeAppendLaunch(const KernelTable& kernels, const Plan& plan, const CpuWeight& q_norm, const CpuWeight& k_norm,
+                         const QkNormRopeAppend& op, Ref angles)
       : Launch("qk_norm_rope_append", with_angles(op, angles)),
         kernels_(activation_kernels<T>(kernels)),
         shape_(plan.shape),
@@ -168,7 +168,7 @@ template <typename T>
 void lower_qk_norm_rope_append(LaunchList& launches, const KernelTable& kernels, const Plan& plan,
                                const CpuWeight& q_norm, const CpuWeight& k_norm, const QkNormRopeAppend& op,
                                Ref angles) {
-  launches.push_back(std::make_unique<AppendLaunch<T>>(kernels, plan, q_norm, k_norm, op, angles));
+  launches.push_back(std::make_unique<QkNormRopeAppendLaunch<T>>(kernels, plan, q_norm, k_norm, op, angles));
 }
 template <typename T>
 void lower_attention(LaunchList& launches, const KernelTable& kernels, const Plan& plan, const Attention& op) {

@@ -71,11 +71,18 @@ class CpuBackend : public Backend {
       }
     }
     return std::make_unique<CpuProgram>(
-        plan, lower(plan, weights, kernels_), states, pool_, [this] { return Ticket{++submitted_}; },
+        plan, lower(plan, weights, kernels_), states, pool_,
+        [this](std::string fault) {
+          fault_ = fault_.empty() ? std::move(fault) : fault_;
+          return Ticket{++submitted_};
+        },
         [this](int64_t bytes) { workspace_bytes_ += static_cast<uint64_t>(bytes); });
   }
   void wait(Ticket ticket) override {
     LILY_CHECK(ticket.number <= submitted_, "ticket {} was never handed out", ticket.number);
+    if (!fault_.empty()) {
+      throw Error(ErrorCode::kRuntime, "{}", std::exchange(fault_, {}));
+    }
   }
 
  private:
@@ -92,6 +99,7 @@ class CpuBackend : public Backend {
   std::vector<std::unique_ptr<CpuWeight>> weights_;
   std::vector<Memory> buffers_;
   uint64_t submitted_ = 0;
+  std::string fault_;  // of a step that nobody has waited for yet
   uint64_t workspace_bytes_ = 0;
 };
 

@@ -29,11 +29,12 @@ void StepView::assign(const Step& next) {
 }
 
 CpuProgram::CpuProgram(const Plan& plan, Lowered lowered, const std::vector<std::byte*>& states, ThreadPool& pool,
-                       std::function<Ticket()> next_ticket, std::function<void(int64_t)> account)
+                       std::function<Ticket(std::string)> next_ticket, std::function<void(int64_t)> account)
     : name_(plan.name),
       options_(plan.options),
       sizes_(plan.sizes),
       lowered_(std::move(lowered)),
+      vocab_(plan.shape.vocab),
       samples_only_(std::all_of(plan.ops.begin(), plan.ops.end(),
                                 [](const Op& op) { return std::holds_alternative<Sample>(op); })),
       pool_(pool),
@@ -81,8 +82,7 @@ uint64_t CpuProgram::workspace_bytes() const {
 }
 
 void CpuProgram::check_step(const Step& step) const {
-  LILY_CHECK(samples_only_ || step.rows() <= options_.max_rows, "{}: {} rows in a program of {}", name_, step.rows(),
-             options_.max_rows);
+  LILY_CHECK(step.rows() <= options_.max_rows, "{}: {} rows in a program of {}", name_, step.rows(), options_.max_rows);
   LILY_CHECK(step.logit_rows() <= sizes_.max_logit_rows, "{}: {} logit rows of {}", name_, step.logit_rows(),
              sizes_.max_logit_rows);
   LILY_CHECK(step.samples.size() <= sizes_.max_logit_rows && step.ring < kStepRing, "{}: {} samples, ring {}", name_,
@@ -97,10 +97,32 @@ void CpuProgram::check_step(const Step& step) const {
     LILY_CHECK(end <= uint64_t{sizes_.blocks_a_sequence} * kKvBlockTokens &&
                    (options_.max_context == 0 || end <= options_.max_context),
                "{}: positions up to {} beyond the program's context", name_, end);
+    for (const StateSnapshot& snapshot : run.snapshots) {
+      LILY_CHECK(snapshot.slot < sizes_.state_slots && snapshot.rows_done >= 1 && snapshot.rows_done <= run.rows,
+                 "{}: snapshot after {} rows into slot {}", name_, snapshot.rows_done, snapshot.slot);
+    }
     next_row += run.rows;
+  }
+  for (const int32_t token : step.tokens) {
+    LILY_CHECK(token >= 0 || static_cast<uint32_t>(-1 - token) < sizes_.sequences, "{}: token source {}", name_, token);
   }
   LILY_CHECK(next_row == step.rows() || step.runs.empty(), "{}: runs cover {} of {} rows", name_, next_row,
              step.rows());
+}
+
+void CpuProgram::check_samples(const Step& step) const {
+  for (const SampleParams& params : step.samples) {
+    LILY_CHECK(params.sequence < sizes_.sequences && params.vocabulary > 0 && params.vocabulary <= vocab_ &&
+                   params.top_logprobs <= kMaxTopLogprobs,
+               "{}: sample of sequence {} over {} tokens with {} alternatives", name_, params.sequence,
+               params.vocabulary, params.top_logprobs);
+    for (const auto& [id, value] : params.bias) {
+      LILY_CHECK(id < params.vocabulary, "{}: bias on token {} of {}", name_, id, params.vocabulary);
+    }
+    for (const uint32_t id : params.banned) {
+      LILY_CHECK(id < params.vocabulary, "{}: ban of token {} of {}", name_, id, params.vocabulary);
+    }
+  }
 }
 
 void CpuProgram::collect(const StepView& step) {
@@ -130,7 +152,7 @@ void CpuProgram::work(uint32_t thread) {
       const auto begin = static_cast<uint32_t>(uint64_t{active.items} * thread / threads);
       const auto end = static_cast<uint32_t>(uint64_t{active.items} * (thread + 1) / threads);
       if (begin < end) {
-        active.launch->run(view_, {begin, end}, worker);
+        guarded_run(*active.launch, {begin, end}, worker);
       }
     } else {
       while (true) {
@@ -138,7 +160,7 @@ void CpuProgram::work(uint32_t thread) {
         if (begin >= active.items) {
           break;
         }
-        active.launch->run(view_, {begin, std::min(active.items, begin + active.grain)}, worker);
+        guarded_run(*active.launch, {begin, std::min(active.items, begin + active.grain)}, worker);
       }
     }
     if (active.ends_level) {
@@ -147,12 +169,23 @@ void CpuProgram::work(uint32_t thread) {
   }
 }
 
+void CpuProgram::guarded_run(const Launch& launch, ItemRange range, const Worker& worker) noexcept {
+  try {
+    launch.run(view_, range, worker);
+  } catch (const std::exception& error) {
+    const std::scoped_lock lock(fault_mutex_);
+    if (fault_.empty()) {
+      fault_ = fmt::format("{} failed: {}", launch.name(), error.what());
+    }
+  }
+}
+
 Ticket CpuProgram::submit(const Step& step) {
-  check_step(step);
+  samples_only_ ? check_samples(step) : check_step(step);
   view_.assign(step);
   collect(view_);
   pool_.run(job_);
-  return next_ticket_();
+  return next_ticket_(std::exchange(fault_, {}));
 }
 
 std::string CpuProgram::describe() const {

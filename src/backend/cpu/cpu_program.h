@@ -4,6 +4,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -16,9 +17,10 @@ namespace lily::cpu {
 
 class CpuProgram : public Program {
  public:
+  /// `next_ticket` takes what went wrong in the step, empty when nothing did.
   /// `states`: base address of every state buffer of the plan, by buffer index.
   CpuProgram(const Plan& plan, Lowered lowered, const std::vector<std::byte*>& states, ThreadPool& pool,
-             std::function<Ticket()> next_ticket, std::function<void(int64_t)> account);
+             std::function<Ticket(std::string)> next_ticket, std::function<void(int64_t)> account);
   ~CpuProgram() override;
   CpuProgram(const CpuProgram&) = delete;
   CpuProgram& operator=(const CpuProgram&) = delete;
@@ -39,6 +41,9 @@ class CpuProgram : public Program {
   };
 
   void check_step(const Step& step) const;
+  void check_samples(const Step& step) const;
+  /// Runs items; an exception (out of memory) is kept for wait, so that every thread still reaches every barrier.
+  void guarded_run(const Launch& launch, ItemRange range, const Worker& worker) noexcept;
   void collect(const StepView& step);
   void work(uint32_t thread);
 
@@ -53,14 +58,17 @@ class CpuProgram : public Program {
   Memory scratch_;
   uint64_t scratch_stride_ = 0;
   Addresses addresses_;
+  uint32_t vocab_;
   bool samples_only_;  // a sampling program looks at logit rows, however many rows the forward step had
   ThreadPool& pool_;
-  std::function<Ticket()> next_ticket_;
+  std::function<Ticket(std::string)> next_ticket_;
   std::function<void(int64_t)> account_;
   StepView view_;
   std::vector<Active> active_;
   std::vector<std::atomic<uint32_t>> counters_;  // next item of every active launch
   std::function<void(uint32_t)> job_;
+  std::mutex fault_mutex_;
+  std::string fault_;  // first failure of the current step
 };
 
 }  // namespace lily::cpu

@@ -1,5 +1,10 @@
 #include "backend/cpu/levels.h"
 
+#if defined(__linux__) && defined(__aarch64__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
+
 #include <algorithm>
 
 #include "base/error.h"
@@ -22,7 +27,11 @@ std::string_view simd_level_name(SimdLevel level) {
 
 std::vector<SimdLevel> available_simd_levels() {
   std::vector<SimdLevel> levels = {SimdLevel::kPortable};
-#if defined(LILY_HAVE_NEON)
+#if defined(LILY_HAVE_NEON) && defined(__linux__)
+  if ((getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0) {  // the level's byte dot product; older cores take the portable one
+    levels.push_back(SimdLevel::kNeon);
+  }
+#elif defined(LILY_HAVE_NEON)
   levels.push_back(SimdLevel::kNeon);
 #endif
 #if defined(LILY_HAVE_AVX2)

@@ -37,9 +37,9 @@ struct ExpertBuffers {
   const CpuWeight* down = nullptr;
   const CpuWeight* shared_down = nullptr;
   GroupRefs groups{};
-  Ref prepared_in{};     // prepared rows of `normed`, unset when a step never has more than kFewRows rows
-  Ref prepared_hidden{}; // prepared rows of expert and shared hidden, unset when a step never has more than one row
-  Ref expert_out{};      // [rows, k + 1, H] f32, unset likewise
+  Ref prepared_in{};      // prepared rows of `normed`, unset when a step never has more than kFewRows rows
+  Ref prepared_hidden{};  // prepared rows of expert and shared hidden, unset when a step never has more than one row
+  Ref expert_out{};       // [rows, k + 1, H] f32, unset likewise
 };
 
 template <typename T>

@@ -9,9 +9,9 @@ namespace lily::cpu {
 namespace {
 
 template <typename T>
-class EmbedLaunch : public Launch {
+class EmbedTokensLaunch : public Launch {
  public:
-  EmbedLaunch(const KernelTable& kernels, const CpuWeight& table, const EmbedTokens& op)
+  EmbedTokensLaunch(const KernelTable& kernels, const CpuWeight& table, const EmbedTokens& op)
       : Launch("embed_tokens", lily::accesses(Op(op))),
         kernels_(activation_kernels<T>(kernels)),
         table_(table),
@@ -62,9 +62,9 @@ class FinalNormLaunch : public Launch {
 };
 
 template <typename T>
-class CaptureLaunch : public Launch {
+class CaptureHiddenLaunch : public Launch {
  public:
-  CaptureLaunch(const ModelShape& shape, const CaptureHidden& op)
+  CaptureHiddenLaunch(const ModelShape& shape, const CaptureHidden& op)
       : Launch("capture_hidden", lily::accesses(Op(op))), row_bytes_(shape.hidden * sizeof(T)), op_(op) {}
   uint32_t items(const StepView& step) const override { return step.rows; }
   void run(const StepView&, ItemRange range, const Worker& worker) const override {
@@ -83,7 +83,7 @@ class CaptureLaunch : public Launch {
 template <typename T>
 void lower_embed_tokens(LaunchList& launches, const KernelTable& kernels, const CpuWeight& table,
                         const EmbedTokens& op) {
-  launches.push_back(std::make_unique<EmbedLaunch<T>>(kernels, table, op));
+  launches.push_back(std::make_unique<EmbedTokensLaunch<T>>(kernels, table, op));
 }
 template <typename T>
 void lower_final_norm(LaunchList& launches, const KernelTable& kernels, const ModelShape& shape, const CpuWeight& gain,
@@ -92,7 +92,7 @@ void lower_final_norm(LaunchList& launches, const KernelTable& kernels, const Mo
 }
 template <typename T>
 void lower_capture_hidden(LaunchList& launches, const ModelShape& shape, const CaptureHidden& op) {
-  launches.push_back(std::make_unique<CaptureLaunch<T>>(shape, op));
+  launches.push_back(std::make_unique<CaptureHiddenLaunch<T>>(shape, op));
 }
 
 template void lower_embed_tokens<Bf16>(LaunchList&, const KernelTable&, const CpuWeight&, const EmbedTokens&);

@@ -1,7 +1,9 @@
 #include "backend/cpu/sample_launch.h"
 
 #include <cmath>
+#include <cstddef>
 #include <limits>
+#include <optional>
 
 #include "base/error.h"
 
@@ -27,15 +29,29 @@ uint64_t mix(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-/// The best `count` of the candidates, best first; all of them when count is 0.
-void keep_best(std::vector<Candidate>& candidates, uint32_t count) {
-  if (count == 0 || count >= candidates.size()) {
-    std::sort(candidates.begin(), candidates.end(), before);
-    return;
+/// e^((logit - top) / temperature) of a candidate.
+double weight_of(const Candidate& candidate, double top, float temperature) {
+  return std::exp((static_cast<double>(candidate.logit) - top) / static_cast<double>(temperature));
+}
+
+/// Cuts the candidates to the smallest set of most likely ones whose weights reach `share` of `total`, best first.
+/// Sorts a growing prefix only: a whole vocabulary takes tens of milliseconds.
+void keep_share(std::vector<Candidate>& candidates, float temperature, double share, double total) {
+  const double top = std::min_element(candidates.begin(), candidates.end(), before)->logit;
+  double sum = 0.0;
+  size_t sorted = 0;
+  for (size_t wanted = 64; sorted < candidates.size(); wanted *= 8) {
+    const size_t end = std::min(candidates.size(), wanted);
+    std::partial_sort(candidates.begin() + static_cast<std::ptrdiff_t>(sorted),
+                      candidates.begin() + static_cast<std::ptrdiff_t>(end), candidates.end(), before);
+    for (; sorted < end; ++sorted) {
+      sum += weight_of(candidates[sorted], top, temperature);
+      if (sum >= share * total) {
+        candidates.resize(sorted + 1);
+        return;
+      }
+    }
   }
-  std::nth_element(candidates.begin(), candidates.begin() + count, candidates.end(), before);
-  candidates.resize(count);
-  std::sort(candidates.begin(), candidates.end(), before);
 }
 
 class SampleLaunch : public Launch {
@@ -65,11 +81,14 @@ class SampleLaunch : public Launch {
             0;  // a valid id, so that a step already in flight stays in bounds
         continue;
       }
-      const uint32_t token = draw(params, logits, counts, scan);
-      result.token = static_cast<int32_t>(token);
-      memory.at<int32_t>(op_.mailbox)[params.sequence] = result.token;
+      const std::optional<uint32_t> token = draw(params, logits, counts, scan);
+      memory.at<int32_t>(op_.mailbox)[params.sequence] = static_cast<int32_t>(token.value_or(0));
+      if (!token.has_value()) {
+        continue;  // every token is banned: result.token stays -1
+      }
+      result.token = static_cast<int32_t>(*token);
       if (params.counts_tokens()) {
-        ++counts[token];
+        ++counts[*token];
       }
       if (params.want_logprob || params.top_logprobs > 0) {
         report(params, logits, scan, result);
@@ -83,16 +102,23 @@ class SampleLaunch : public Launch {
            params.mask == nullptr;
   }
 
-  uint32_t draw(const SampleParams& params, const float* logits, const uint32_t* counts, const LogitScan& scan) const {
+  /// nullopt: bias, bans and mask leave no token.
+  static std::optional<uint32_t> draw(const SampleParams& params, const float* logits, const uint32_t* counts,
+                                      const LogitScan& scan) {
     if (plain_argmax(params) && scan.argmax < params.vocabulary) {
       return scan.argmax;
     }
     std::vector<Candidate> candidates = allowed(params, logits, counts);
-    LILY_CHECK(!candidates.empty(), "no token is allowed for sequence {}", params.sequence);
+    if (candidates.empty()) {
+      return std::nullopt;
+    }
     if (params.temperature == 0.0F) {
       return std::min_element(candidates.begin(), candidates.end(), before)->id;
     }
-    keep_best(candidates, params.top_k);
+    if (params.top_k != 0 && params.top_k < candidates.size()) {
+      std::nth_element(candidates.begin(), candidates.begin() + params.top_k, candidates.end(), before);
+      candidates.resize(params.top_k);
+    }
     return pick(params, candidates);
   }
 
@@ -129,41 +155,35 @@ class SampleLaunch : public Launch {
     return candidates;
   }
 
-  /// Temperature, top-p, min-p and the draw over candidates sorted best first.
-  static uint32_t pick(const SampleParams& params, const std::vector<Candidate>& candidates) {
-    std::vector<double> weights(candidates.size());
-    double total = 0.0;
-    const double top = candidates.front().logit;
-    for (size_t i = 0; i < candidates.size(); ++i) {
-      weights[i] = std::exp((static_cast<double>(candidates[i].logit) - top) / static_cast<double>(params.temperature));
-      total += weights[i];
-    }
-    size_t kept = candidates.size();
-    if (params.top_p < 1.0F) {
-      double sum = 0.0;
-      for (size_t i = 0; i < kept; ++i) {
-        sum += weights[i];
-        if (sum >= static_cast<double>(params.top_p) * total) {
-          kept = i + 1;
-        }
+  /// Temperature, top-p, min-p and the draw. Candidates stand in id order unless a filter has sorted them.
+  static uint32_t pick(const SampleParams& params, std::vector<Candidate>& candidates) {
+    const double top = std::min_element(candidates.begin(), candidates.end(), before)->logit;
+    const auto weight = [&](const Candidate& candidate) { return weight_of(candidate, top, params.temperature); };
+    const auto total_weight = [&] {
+      double total = 0.0;
+      for (const Candidate& candidate : candidates) {
+        total += weight(candidate);
       }
+      return total;
+    };
+    if (params.top_k != 0) {
+      std::sort(candidates.begin(), candidates.end(), before);
     }
-    while (kept > 1 &&
-           weights[kept - 1] < static_cast<double>(params.min_p)) {  // weights are relative to the best already
-      --kept;
+    if (params.top_p < 1.0F) {
+      keep_share(candidates, params.temperature, static_cast<double>(params.top_p), total_weight());
     }
-    double kept_total = 0.0;
-    for (size_t i = 0; i < kept; ++i) {
-      kept_total += weights[i];
+    if (params.min_p > 0.0F) {  // relative to the best, whose weight is 1
+      std::erase_if(candidates,
+                    [&](const Candidate& candidate) { return weight(candidate) < static_cast<double>(params.min_p); });
     }
-    double rest = sampling_uniform(params.seed, params.choice, params.position) * kept_total;
-    for (size_t i = 0; i + 1 < kept; ++i) {
-      rest -= weights[i];
+    double rest = sampling_uniform(params.seed, params.choice, params.position) * total_weight();
+    for (size_t i = 0; i + 1 < candidates.size(); ++i) {
+      rest -= weight(candidates[i]);
       if (rest < 0.0) {
         return candidates[i].id;
       }
     }
-    return candidates[kept - 1].id;
+    return candidates.back().id;
   }
 
   /// Log-probabilities of the raw logits over the real vocabulary; padding ids, however large, have no part in them.

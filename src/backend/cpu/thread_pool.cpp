@@ -1,14 +1,20 @@
 #include "backend/cpu/thread_pool.h"
 
+#include <pthread.h>
 #if defined(__linux__)
 #include <sched.h>
+#elif defined(__APPLE__)
+#include <sys/sysctl.h>
 #endif
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
+#include <cstdlib>
 #include <fstream>
 #include <set>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "base/error.h"
@@ -42,6 +48,20 @@ void wait_change(const std::atomic<uint32_t>& word, uint32_t old) {
   }
 }
 
+#if defined(__linux__)
+/// Whole processors that the control group's quota pays for; UINT32_MAX without a quota.
+uint32_t quota_cores() {
+  std::ifstream file("/sys/fs/cgroup/cpu.max");
+  std::string quota;
+  double period = 0.0;
+  if (!(file >> quota >> period) || quota == "max" || period <= 0.0) {
+    return UINT32_MAX;
+  }
+  const double cores = std::strtod(quota.c_str(), nullptr) / period;
+  return cores >= 1.0 ? static_cast<uint32_t>(cores + 0.5) : 1;
+}
+#endif
+
 }  // namespace
 
 uint32_t usable_cores() {
@@ -64,7 +84,17 @@ uint32_t usable_cores() {
       cores.emplace(package, core);
     }
     if (!cores.empty()) {
-      return std::min(logical, static_cast<uint32_t>(cores.size()));
+      logical = std::min(logical, static_cast<uint32_t>(cores.size()));
+    }
+  }
+  logical = std::min(logical, quota_cores());
+#elif defined(__APPLE__)
+  // Performance cores where there are two kinds: shares are equal, so the slowest core sets the pace.
+  for (const char* name : {"hw.perflevel0.physicalcpu", "hw.physicalcpu"}) {
+    uint32_t count = 0;
+    size_t size = sizeof count;
+    if (sysctlbyname(name, &count, &size, nullptr, 0) == 0 && count > 0) {
+      return count;
     }
   }
 #endif
@@ -74,13 +104,32 @@ uint32_t usable_cores() {
 ThreadPool::ThreadPool(uint32_t threads) : threads_(threads) {
   LILY_CHECK(threads >= 1, "a pool needs at least one thread");
   workers_.reserve(threads - 1);
-  for (uint32_t thread = 1; thread < threads; ++thread) {
-    workers_.emplace_back([this, thread] { worker(thread); });
+  // Signals belong to the thread that reads them; workers take none.
+  sigset_t all;
+  sigset_t previous;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &previous);
+  std::string failure;
+  for (uint32_t thread = 1; thread < threads && failure.empty(); ++thread) {
+    try {
+      workers_.emplace_back([this, thread] { worker(thread); });
+    } catch (const std::system_error& error) {
+      failure = fmt::format("cannot start thread {} of {}: {}", thread + 1, threads, error.what());
+    }
+  }
+  pthread_sigmask(SIG_SETMASK, &previous, nullptr);
+  if (!failure.empty()) {
+    stop();
+    throw Error(ErrorCode::kMemory, "{}", failure);
   }
 }
 
 ThreadPool::~ThreadPool() {
-  stop_.store(true, std::memory_order_release);
+  stop();
+}
+
+void ThreadPool::stop() {
+  stopping_.store(true, std::memory_order_release);
   epoch_.fetch_add(1, std::memory_order_acq_rel);
   epoch_.notify_all();
   for (std::thread& worker_thread : workers_) {
@@ -119,7 +168,7 @@ void ThreadPool::worker(uint32_t thread) {
   while (true) {
     wait_change(epoch_, seen);
     ++seen;
-    if (stop_.load(std::memory_order_acquire)) {
+    if (stopping_.load(std::memory_order_acquire)) {
       return;
     }
     (*job_)(thread);

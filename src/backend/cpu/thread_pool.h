@@ -10,11 +10,13 @@
 
 namespace lily::cpu {
 
-/// Counts of physical cores that this process may run on; at least 1.
+/// Physical cores that this process may run on: its affinity mask and its control group's quota on Linux, performance
+/// cores on macOS, logical processors elsewhere. At least 1.
 uint32_t usable_cores();
 
 class ThreadPool {
  public:
+  /// Throws Error(kMemory) when the system starts fewer threads.
   explicit ThreadPool(uint32_t threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -31,6 +33,7 @@ class ThreadPool {
 
  private:
   void worker(uint32_t thread);
+  void stop();
 
   uint32_t threads_;
   std::vector<std::thread> workers_;
@@ -38,7 +41,7 @@ class ThreadPool {
   alignas(64) std::atomic<uint32_t> epoch_{0};
   alignas(64) std::atomic<uint32_t> arrived_{0};
   alignas(64) std::atomic<uint32_t> generation_{0};
-  std::atomic<bool> stop_{false};
+  std::atomic<bool> stopping_{false};
 };
 
 }  // namespace lily::cpu

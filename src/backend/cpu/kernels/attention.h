@@ -30,7 +30,7 @@ struct RunningHead {
   float* values;  // [256]
 };
 
-/// Scores of one span, then their softmax weights in place; returns the weights' sum and leaves the maximum.
+/// scores[h][t] = q_h · k_t / 16 for the span, in whole blocks; lanes beyond count hold garbage.
 template <uint32_t kHeads, typename T>
 LILY_INLINE void span_scores(const AttentionArgs<T>& a, const float* query, uint32_t first, uint32_t count,
                              float* scores) {

@@ -1,4 +1,5 @@
 #define LILY_SIMD_LEVEL portable
+#define LILY_PORTABLE  // no instruction of any level, whatever the compiler may assume
 #include "backend/cpu/kernels/level_table.h"
 
 namespace lily::cpu {

@@ -12,7 +12,8 @@
 
 #if defined(__AVX2__)
 #include <immintrin.h>
-#elif defined(__ARM_NEON)
+#elif defined(__ARM_NEON) && !defined(LILY_PORTABLE)
+#define LILY_NEON
 #include <arm_neon.h>
 #endif
 
@@ -143,7 +144,7 @@ LILY_INLINE F16 fma(F16 a, F16 b, F16 c) {
   return {{_mm512_fmadd_ps(a.part[0], b.part[0], c.part[0])}};
 #elif defined(__AVX2__)
   return {{_mm256_fmadd_ps(a.part[0], b.part[0], c.part[0]), _mm256_fmadd_ps(a.part[1], b.part[1], c.part[1])}};
-#elif defined(__ARM_NEON)
+#elif defined(LILY_NEON)
   LILY_EACH c.part[p] = vfmaq_f32(c.part[p], a.part[p], b.part[p]);
   return c;
 #else
@@ -277,17 +278,17 @@ LILY_INLINE I16 dot4_nibble(I16 acc, U16 w, I16 x) {
                                                          reinterpret_cast<__m512i>(w.part[0]),
                                                          reinterpret_cast<__m512i>(x.part[0])))}};
 #elif defined(__AVX2__)
-  // |15 · 127 · 2| fits the 16-bit pairs of maddubs, so nothing saturates.
+  // |15 · 128 · 2| fits the 16-bit pairs of maddubs, so nothing saturates.
   LILY_EACH {
     const __m256i pairs =
         _mm256_maddubs_epi16(reinterpret_cast<__m256i>(w.part[p]), reinterpret_cast<__m256i>(x.part[p]));
     acc.part[p] += reinterpret_cast<NativeI>(_mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
   }
   return acc;
-#elif defined(__ARM_FEATURE_DOTPROD)
+#elif defined(LILY_NEON) && defined(__ARM_FEATURE_DOTPROD)
   LILY_EACH acc.part[p] = vdotq_s32(acc.part[p], vreinterpretq_s8_u32(w.part[p]), vreinterpretq_s8_s32(x.part[p]));
   return acc;
-#elif defined(__ARM_NEON)
+#elif defined(LILY_NEON)
   LILY_EACH {
     const int8x16_t a = vreinterpretq_s8_u32(w.part[p]);
     const int8x16_t b = vreinterpretq_s8_s32(x.part[p]);
@@ -309,7 +310,7 @@ LILY_INLINE I16 dot4_nibble(I16 acc, U16 w, I16 x) {
 }
 /// The same for any unsigned byte of w.
 LILY_INLINE I16 dot4_byte(I16 acc, U16 w, I16 x) {
-#if defined(__AVX512VNNI__) || !(defined(__AVX2__) || defined(__ARM_NEON))
+#if defined(__AVX512VNNI__) || !(defined(__AVX2__) || defined(LILY_NEON))
   return dot4_nibble(acc, w, x);
 #else
   const I16 high = dot4_nibble(splat_i(0), shift_right(w, 4) & 0x0f0f0f0fU, x);
@@ -317,7 +318,7 @@ LILY_INLINE I16 dot4_byte(I16 acc, U16 w, I16 x) {
 #endif
 }
 
-/// e^x: n = round(x / ln 2), then a degree-6 polynomial on the rest (relative error below 2e-7). 0 below -87, infinity
+/// e^x: n = round(x / ln 2), then a degree-6 polynomial on the rest (relative error below 3e-7). 0 below -87, infinity
 /// above 88, NaN stays NaN.
 LILY_INLINE F16 exponential(F16 x) {
   const F16 low = splat(-87.0F);
@@ -354,7 +355,7 @@ LILY_INLINE F16 silu(F16 x) {
   return x * sigmoid(x);
 }
 
-/// The 16-lane code on one value, so that tails and scalars agree with vectors.
+/// Lane 0: a scalar through the 16-lane code, so that tails and scalars agree with vectors.
 LILY_INLINE float first_lane(F16 x) {
   float lane[16];
   store(lane, x);

@@ -10,9 +10,10 @@ namespace lily::cpu {
 namespace {
 
 template <typename T>
-class DeltaLaunch : public Launch {
+class GatedDeltaNetLaunch : public Launch {
  public:
-  DeltaLaunch(const KernelTable& kernels, const Plan& plan, const DeltaWeights& weights, const GatedDeltaNet& op)
+  GatedDeltaNetLaunch(const KernelTable& kernels, const Plan& plan, const DeltaWeights& weights,
+                      const GatedDeltaNet& op)
       : Launch("gated_delta_net", lily::accesses(Op(op))),
         kernels_(activation_kernels<T>(kernels)),
         shape_(plan.shape),
@@ -133,7 +134,7 @@ class DeltaLaunch : public Launch {
 template <typename T>
 void lower_gated_delta_net(LaunchList& launches, const KernelTable& kernels, const Plan& plan,
                            const DeltaWeights& weights, const GatedDeltaNet& op) {
-  launches.push_back(std::make_unique<DeltaLaunch<T>>(kernels, plan, weights, op));
+  launches.push_back(std::make_unique<GatedDeltaNetLaunch<T>>(kernels, plan, weights, op));
 }
 
 template void lower_gated_delta_net<Bf16>(LaunchList&, const KernelTable&, const Plan&, const DeltaWeights&,
