@@ -42,6 +42,7 @@ TEST_F(ChatOnATerminal, HelpStatsThinkAndUnknownCommands) {
   EXPECT_TRUE(terminal.expect("[system message: Be kind.]")) << terminal.screen();
   terminal.type("/system -\n");
   EXPECT_TRUE(terminal.expect("[no system message]")) << terminal.screen();
+  ASSERT_TRUE(terminal.expect_prompt()) << terminal.screen();
   terminal.type("\x04");
   EXPECT_EQ(terminal.wait(), 0) << terminal.screen();
   EXPECT_TRUE(terminal.is_cooked());
@@ -83,6 +84,7 @@ TEST_F(ChatOnATerminal, CtrlCStopsTheAnswerNotTheProgram) {
   terminal.type("/stats\n");
   EXPECT_TRUE(terminal.expect("2 messages")) << terminal.screen();
   EXPECT_TRUE(terminal.expect("cancelled")) << terminal.screen();
+  ASSERT_TRUE(terminal.expect_prompt()) << terminal.screen();
   terminal.type("\x04");
   EXPECT_EQ(terminal.wait(), 0);
   EXPECT_TRUE(terminal.is_cooked());
@@ -118,6 +120,7 @@ TEST_F(ChatOnATerminal, SeveralLinesMakeOneMessageAndHistoryIsKept) {
     ASSERT_TRUE(terminal.expect_prompt()) << terminal.screen();
     terminal.type("/save " + file + "\n");
     ASSERT_TRUE(terminal.expect("[saved 2 messages")) << terminal.screen();
+    ASSERT_TRUE(terminal.expect_prompt()) << terminal.screen();
     terminal.type("\x04");
     EXPECT_EQ(terminal.wait(), 0);
   }
@@ -128,7 +131,7 @@ TEST_F(ChatOnATerminal, SeveralLinesMakeOneMessageAndHistoryIsKept) {
   again.type("\x10");  // Ctrl-P: the line before
   EXPECT_TRUE(again.expect("/save " + file)) << again.screen();
   again.type("\x03");
-  EXPECT_TRUE(again.expect_prompt()) << again.screen();
+  ASSERT_TRUE(again.expect_prompt()) << again.screen();
   again.type("\x04");
   EXPECT_EQ(again.wait(), 0);
 }
