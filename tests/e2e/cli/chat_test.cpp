@@ -16,15 +16,18 @@ using nlohmann::ordered_json;
 class ChatOnATerminal : public testing::Test {
  protected:
   std::map<std::string, std::string> env() const {
-    return {{"TERM", "xterm"}, {"NO_COLOR", ""}, {"XDG_STATE_HOME", folder_}, {"LC_ALL", "C.UTF-8"}};
+    return {{"TERM", "xterm"}, {"NO_COLOR", ""}, {"XDG_STATE_HOME", folder}, {"LC_ALL", "C.UTF-8"}};
   }
-  std::string folder_ = fresh_folder("chat");
+  std::string folder = fresh_folder("chat");
 };
 
-const std::vector<std::string> kShort = {"chat", "--no-think", "-t", "0", "--max-tokens", "30"};
+const std::vector<std::string>& short_chat() {
+  static const std::vector<std::string> args = {"chat", "--no-think", "-t", "0", "--max-tokens", "30"};
+  return args;
+}
 
 TEST_F(ChatOnATerminal, HelpStatsThinkAndUnknownCommands) {
-  Terminal terminal(kShort, env());
+  Terminal terminal(short_chat(), env());
   ASSERT_TRUE(terminal.expect("/help lists the commands")) << terminal.screen();
   ASSERT_TRUE(terminal.expect_prompt());
   terminal.type("/help\n");
@@ -49,8 +52,8 @@ TEST_F(ChatOnATerminal, HelpStatsThinkAndUnknownCommands) {
 }
 
 TEST_F(ChatOnATerminal, AnswersSavesResetsAndLoads) {
-  const std::string file = folder_ + "/talk.json";
-  Terminal terminal(kShort, env());
+  const std::string file = folder + "/talk.json";
+  Terminal terminal(short_chat(), env());
   ASSERT_TRUE(terminal.expect_prompt());
   terminal.type("My name is Anna.\n");
   ASSERT_TRUE(terminal.expect("\r\n")) << terminal.screen();
@@ -91,7 +94,7 @@ TEST_F(ChatOnATerminal, CtrlCStopsTheAnswerNotTheProgram) {
 }
 
 TEST_F(ChatOnATerminal, CtrlCAtThePromptClearsTheLine) {
-  Terminal terminal(kShort, env());
+  Terminal terminal(short_chat(), env());
   ASSERT_TRUE(terminal.expect_prompt());
   terminal.type("/bogus");
   ASSERT_TRUE(terminal.expect("/bogus")) << terminal.screen();
@@ -110,9 +113,9 @@ TEST_F(ChatOnATerminal, CtrlCAtThePromptClearsTheLine) {
 }
 
 TEST_F(ChatOnATerminal, SeveralLinesMakeOneMessageAndHistoryIsKept) {
-  const std::string file = folder_ + "/lines.json";
+  const std::string file = folder + "/lines.json";
   {
-    Terminal terminal(kShort, env());
+    Terminal terminal(short_chat(), env());
     ASSERT_TRUE(terminal.expect_prompt());
     terminal.type("one\\\n");
     ASSERT_TRUE(terminal.expect_prompt(". ")) << terminal.screen();
@@ -125,8 +128,8 @@ TEST_F(ChatOnATerminal, SeveralLinesMakeOneMessageAndHistoryIsKept) {
     EXPECT_EQ(terminal.wait(), 0);
   }
   EXPECT_EQ(ordered_json::parse(read_whole(file))["messages"][0]["content"], "one\nzwö");
-  EXPECT_TRUE(std::filesystem::exists(folder_ + "/lily/history"));
-  Terminal again(kShort, env());
+  EXPECT_TRUE(std::filesystem::exists(folder + "/lily/history"));
+  Terminal again(short_chat(), env());
   ASSERT_TRUE(again.expect_prompt());
   again.type("\x10");  // Ctrl-P: the line before
   EXPECT_TRUE(again.expect("/save " + file)) << again.screen();
@@ -137,7 +140,7 @@ TEST_F(ChatOnATerminal, SeveralLinesMakeOneMessageAndHistoryIsKept) {
 }
 
 TEST_F(ChatOnATerminal, TerminationRestoresTheTerminal) {
-  Terminal terminal(kShort, env());
+  Terminal terminal(short_chat(), env());
   ASSERT_TRUE(terminal.expect_prompt());
   terminal.type("abc");
   ASSERT_TRUE(terminal.expect("abc"));
@@ -148,7 +151,7 @@ TEST_F(ChatOnATerminal, TerminationRestoresTheTerminal) {
 
 TEST(ChatFromAPipe, LinesAreMessagesAndAnswersAreOutput) {
   const std::string file = fresh_folder("chat_pipe") + "/talk.json";
-  const Outcome outcome = run_lily(kShort, "Hello!\n/stats\n/save " + file + "\nGoodbye!");
+  const Outcome outcome = run_lily(short_chat(), "Hello!\n/stats\n/save " + file + "\nGoodbye!");
   EXPECT_EQ(outcome.exit, 0) << outcome.err;
   EXPECT_EQ(outcome.err, "");
   EXPECT_EQ(outcome.out.find("> "), std::string::npos) << outcome.out;
@@ -157,7 +160,7 @@ TEST(ChatFromAPipe, LinesAreMessagesAndAnswersAreOutput) {
 }
 
 TEST(ChatFromAPipe, AnEmptyInputEndsAtOnce) {
-  const Outcome outcome = run_lily(kShort, "");
+  const Outcome outcome = run_lily(short_chat(), "");
   EXPECT_EQ(outcome.exit, 0);
   EXPECT_EQ(outcome.out, "");
 }
@@ -165,14 +168,14 @@ TEST(ChatFromAPipe, AnEmptyInputEndsAtOnce) {
 TEST(ChatFromAPipe, AMessageThatDoesNotFitIsNotSaid) {
   std::string text;
   while (text.size() < 50000) text += "Once upon a time there was a king. ";
-  const Outcome outcome = run_lily(kShort, text + "\n/stats\n");
+  const Outcome outcome = run_lily(short_chat(), text + "\n/stats\n");
   EXPECT_EQ(outcome.exit, 0);
   EXPECT_NE(outcome.err.find("the context holds 4096"), std::string::npos) << outcome.err;
   EXPECT_NE(outcome.out.find("0 messages"), std::string::npos) << outcome.out;
 }
 
 TEST(ChatFromAPipe, TheSecondTurnReadsOnlyWhatIsNew) {
-  const Outcome outcome = run_lily(kShort, "Hello!\nHello again!\n/stats\n");
+  const Outcome outcome = run_lily(short_chat(), "Hello!\nHello again!\n/stats\n");
   EXPECT_EQ(outcome.exit, 0) << outcome.err;
   EXPECT_NE(outcome.out.find(" kept)"), std::string::npos) << outcome.out;
 }
