@@ -87,7 +87,8 @@ TEST(Interrupt, AtAnyMomentEndsWith130) {
     };
     const Outcome outcome = run_lily(launch);
     EXPECT_FALSE(outcome.timed_out) << delay_ms;
-    EXPECT_EQ(outcome.exit, 130) << delay_ms << outcome.err;
+    const bool was_done = outcome.exit == 0 && outcome.err.find("; length\n") != std::string::npos;  // a fast machine
+    EXPECT_TRUE(outcome.exit == 130 || (was_done && delay_ms > 0)) << delay_ms << ": " << outcome.exit << outcome.err;
     EXPECT_EQ(outcome.err.find("lily: error"), std::string::npos) << outcome.err;
   }
 }
