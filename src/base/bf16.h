@@ -20,7 +20,7 @@ constexpr float to_float(float value) {
 
 /// Rounds to nearest, ties to even; NaN stays NaN.
 constexpr Bf16 to_bf16(float value) {
-  uint32_t bits = std::bit_cast<uint32_t>(value);
+  auto bits = std::bit_cast<uint32_t>(value);
   if ((bits & 0x7fffffffU) > 0x7f800000U) {
     return {static_cast<uint16_t>((bits >> 16) | 0x40U)};
   }

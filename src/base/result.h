@@ -46,7 +46,7 @@ class [[nodiscard]] Result {
     LILY_CHECK(ok(), "value() of a failure: {}", failure().message);
     return *std::get_if<0>(&state_);
   }
-  T&& value() && {
+  T value() && {
     LILY_CHECK(ok(), "value() of a failure: {}", failure().message);
     return std::move(*std::get_if<0>(&state_));
   }

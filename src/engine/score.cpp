@@ -16,10 +16,13 @@ namespace {
 
 constexpr size_t kLanes = 16;  // independent sums, so that the compiler may use vector registers without reordering
 
-/// exp(x) for x <= 0 to about 2e-7 relative; branch-free, so that a loop over it is vectorised.
+/// exp(x) for x <= 0 to about 2e-7 relative, exp(-87) below -87; branch-free, so that a loop over it is vectorised.
 float exp_negative(float x) {
   constexpr float kShift = 12582912.0F;  // 1.5 * 2^23: adding it rounds to an integer in the low mantissa bits
-  const float scaled = std::max(x, -87.0F) * 1.44269504F;
+  // Clamped as an integer: a comparison of floats may trap, and the loop would stay scalar.
+  const auto magnitude = std::bit_cast<int32_t>(x) & INT32_MAX;
+  constexpr auto kLargest = std::bit_cast<int32_t>(87.0F);
+  const float scaled = std::bit_cast<float>(magnitude < kLargest ? magnitude : kLargest) * -1.44269504F;
   const float shifted = scaled + kShift;
   const float fraction = scaled - (shifted - kShift);  // -0.5 .. 0.5
   float power = 1.53920e-4F;                           // Taylor series of 2^fraction

@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
@@ -316,7 +317,7 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path)
 
 bool SafetensorsFile::release(std::span<const std::byte> data) const {
   const std::span<const std::byte> all = file_.bytes();
-  const std::less_equal<const std::byte*> at_or_before;
+  const std::less_equal<> at_or_before;  // a total order, unlike the operator
   if (!at_or_before(all.data(), data.data()) || !at_or_before(data.data() + data.size(), all.data() + all.size())) {
     return false;
   }

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
+#include <bit>
 #include <string>
 #include <vector>
 
@@ -27,7 +27,7 @@ std::ptrdiff_t first_difference(std::span<const float> a, std::span<const float>
     return 0;
   }
   for (size_t i = 0; i < a.size(); ++i) {
-    if (std::memcmp(&a[i], &b[i], sizeof(float)) != 0) {
+    if (std::bit_cast<uint32_t>(a[i]) != std::bit_cast<uint32_t>(b[i])) {
       return static_cast<std::ptrdiff_t>(i);
     }
   }
@@ -154,6 +154,7 @@ TEST_P(BitsTest, SequencesThatShareStepsDoNotChangeEachOther) {
   }
   for (size_t step = 0; step < kTogether; ++step) {
     std::vector<uint32_t> tokens;
+    tokens.reserve(texts.size());
     for (const std::vector<uint32_t>& text : texts) {
       tokens.push_back(text[text.size() - kTogether + step]);
     }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "base/error.h"
 #include "tests/ref/linear.h"
 
 namespace lily::ops {
@@ -37,6 +38,7 @@ Expected turned_heads(const ref::AttentionParams& params, const Values& gain, co
                       ActivationType type) {
   const size_t dim = params.head_dim;
   const uint32_t half = params.rotary_dim / 2;
+  LILY_CHECK(dim > 0 && half > 0 && width > 0, "heads without a width");
   Expected out{ref::rms_norm(heads, gain, params.eps), Values(heads.size())};
   Values errors(heads.size());
   for (size_t i = 0; i < heads.size(); ++i) {
@@ -147,7 +149,7 @@ const Expected& AttentionReference::out(uint32_t position) const {
         const double q = query[head * dim + d];
         const double k = lists_.keys[t * kv_dim + kv_at + d];
         score += q * k;
-        const double q_error = stored_query_.bound[position * params_.query_dim() + head * dim + d];
+        const double q_error = stored_query_.bound[size_t{position} * params_.query_dim() + head * dim + d];
         const double k_error = stored_keys_.bound[t * kv_dim + kv_at + d];
         square += k * k * q_error * q_error + q * q * k_error * k_error + q * q * k * k * 1e-12;
       }
@@ -158,7 +160,7 @@ const Expected& AttentionReference::out(uint32_t position) const {
     double total = 0;
     for (double& weight : weights) total += weight = std::exp(weight - top);
     for (size_t d = 0; d < dim; ++d) {
-      const double gate = ref::sigmoid(proj_[position * params_.proj_width() + (2 * head + 1) * dim + d]);
+      const double gate = ref::sigmoid(proj_[size_t{position} * params_.proj_width() + (2 * head + 1) * dim + d]);
       const double o = std::abs(expected.value[head * dim + d] / gate);
       double moved = 0;
       for (size_t t = 0; t <= position; ++t) {

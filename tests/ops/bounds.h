@@ -5,8 +5,9 @@
 // bf16: the reference is fed the same rounded inputs; an output is rounded once, so half a unit in the last place comes
 // on top. Where a rounded value feeds a product inside the op, values that lie on the edge between two neighbours may
 // go either way: their distance enters as an input error (edge_slack).
-// Integer dot products: a bf16 backend may hold inputs of a linear as integers with one scale a group of 64, at a cost
-// of at most 2^-15 of the group's largest input each.
+// Integer dot products: a bf16 backend may hold the inputs of a linear as integers in steps of 2^-13 of the power of
+// two at or below the largest of 64. That is exact for every bf16 of at least 2^-6 of that power; smaller ones lose
+// half a step.
 #pragma once
 
 #include <cstdint>

@@ -21,6 +21,7 @@ CombineCase combine_case(const ModelShape& shape, uint32_t rows, ActivationType 
   for (double& score : made.routing.scores) score = static_cast<double>(static_cast<float>(score));
   const size_t pairs = size_t{rows} * shape.experts_per_token;
   made.hidden = random_activations(pairs * shape.expert_intermediate, 0.5, type, 72);
+  add_awkward_rows(made.hidden, shape.expert_intermediate, type);
   made.shared_hidden = random_activations(size_t{rows} * shape.shared_intermediate, 0.5, type, 73);
   made.residual = random_activations(size_t{rows} * shape.hidden, 1.0, type, 74);
   return made;

@@ -29,7 +29,8 @@ void check_gate_up(const OpParam& param, PlanMode mode, uint32_t bits, uint32_t 
   const ModelShape shape = param.shape();
   const ExpertStores stores(shape, bits);
   const ref::Routing routing = uneven_routing(shape, rows, 61);
-  const Values normed = random_activations(size_t{rows} * shape.hidden, 1.0, param.activation, 62);
+  Values normed = random_activations(size_t{rows} * shape.hidden, 1.0, param.activation, 62);
+  add_awkward_rows(normed, shape.hidden, param.activation);
   RowOp op{.shape = shape, .activation = param.activation, .mode = mode, .rows = rows};
   op.inputs = {{.name = "normed", .width = shape.hidden, .values = normed},
                experts_input(routing, shape.experts_per_token)};

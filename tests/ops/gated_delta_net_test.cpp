@@ -2,6 +2,7 @@
 // broken neighbours.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 #include <map>
 
@@ -153,6 +154,27 @@ TEST_P(gated_delta_net, KeepsSnapshotsOfInteriorRows) {
     // A snapshot continues like the sequence itself.
     const Bytes going_on = rig.run({delta_run(2, 3, 4)}, reference.proj_rows(3, 4));
     rig.expect_out(going_on, reference, 3, each.label + ", from the snapshot");
+  }
+}
+
+TEST_P(gated_delta_net, SmallInputsFeelTheEpsilons) {
+  // Queries and keys near the 1e-6 of the l2 norms, values near the epsilon of the gated norm; then rows of zeros.
+  const DeltaStores stores(shape(), PlainTensor::Dtype::kBf16);
+  constexpr uint32_t kRows = 8;
+  Values proj = delta_proj(stores.params, kRows, activation(), 97);
+  const uint32_t channels = stores.params.channels();
+  for (size_t row = 0; row < kRows; ++row) {
+    const auto small = ref::row_of(proj, row, stores.params.proj_width()).first(channels);
+    for (double& value : small) {
+      value = ref::rounded(static_cast<double>(static_cast<float>(value * 5e-4)), rounding());
+    }
+    if (row >= 4) std::ranges::fill(small, 0.0);
+  }
+  const DeltaReference reference(stores.params, proj, activation());
+  for (const BackendCase& each : op_backends()) {
+    DeltaRig rig(*each.backend, shape(), stores, activation(), kRows, 1);
+    rig.expect_out(rig.run({delta_run(0, 0, kRows)}, proj), reference, 0, each.label);
+    rig.expect_state(0, reference, kRows, each.label);
   }
 }
 

@@ -23,7 +23,8 @@ Expected expected_norm(const Values& x, const PlainStore& gain, double eps, Acti
 TEST_P(final_norm, NormsEveryRow) {
   const uint32_t rows = GetParam().rows(130, 17);
   const PlainStore gain("norm", {shape().hidden}, PlainTensor::Dtype::kBf16, random_gain(shape().hidden, 31));
-  const Values x = random_activations(size_t{rows} * shape().hidden, 3.0, activation(), 32);
+  Values x = random_activations(size_t{rows} * shape().hidden, 3.0, activation(), 32);
+  add_awkward_rows(x, shape().hidden, activation());
   RowOp op{.shape = shape(), .activation = activation(), .rows = rows};
   op.inputs = {{.name = "residual", .width = shape().hidden, .values = x}};
   op.outputs = {{.name = "out", .width = shape().hidden, .expected = expected_norm(x, gain, eps(), activation())}};
@@ -71,7 +72,8 @@ TEST_P(final_norm, PicksTheLastRowsOfEachRun) {
 void check_lm_head(const OpParam& param, uint32_t bits, uint32_t rows) {
   const ModelShape shape = param.shape();
   const QuantStore weight("lm_head", {.rows = shape.vocab, .cols = shape.hidden, .bits = bits}, 35);
-  const Values x = random_activations(size_t{rows} * shape.hidden, 1.5, param.activation, 36);
+  Values x = random_activations(size_t{rows} * shape.hidden, 1.5, param.activation, 36);
+  add_awkward_rows(x, shape.hidden, param.activation);
   RowOp op{.shape = shape, .activation = param.activation, .rows = rows};
   op.inputs = {{.name = "x", .width = shape.hidden, .values = x}};
   op.outputs = {{.name = "logits",

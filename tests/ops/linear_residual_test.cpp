@@ -11,7 +11,8 @@ namespace {
 void check_linear_residual(const OpParam& param, uint32_t cols, uint32_t bits, uint32_t rows) {
   const ModelShape shape = param.shape();
   const QuantStore weight("out_proj", {.rows = shape.hidden, .cols = cols, .bits = bits}, 11);
-  const Values x = random_activations(size_t{rows} * cols, 0.7, param.activation, 12);
+  Values x = random_activations(size_t{rows} * cols, 0.7, param.activation, 12);
+  add_awkward_rows(x, cols, param.activation);
   const Values residual = random_activations(size_t{rows} * shape.hidden, 1.0, param.activation, 13);
   Expected expected = bounded_linear(ref::Matrix(weight.tensor()), x, {}, param.activation);
   for (size_t i = 0; i < residual.size(); ++i) expected.value[i] += residual[i];

@@ -23,7 +23,7 @@ Values norm_slack(const Values& exact, ActivationType type) {
 
 void check_norm_linear(const OpParam& param, const Parts& heights, uint32_t rows, bool shifted_gain) {
   const ModelShape shape = param.shape();
-  const double eps = static_cast<double>(shape.rms_eps);
+  const auto eps = static_cast<double>(shape.rms_eps);
   std::deque<QuantStore> stores;
   std::vector<const QuantTensor*> parts;
   uint32_t width = 0;
@@ -38,7 +38,8 @@ void check_norm_linear(const OpParam& param, const Parts& heights, uint32_t rows
   }
   PlainStore gain("gain", {shape.hidden}, PlainTensor::Dtype::kBf16, gain_values);
   if (shifted_gain) gain.shift_by_one();
-  const Values x = random_activations(size_t{rows} * shape.hidden, 2.0, param.activation, 3);
+  Values x = random_activations(size_t{rows} * shape.hidden, 2.0, param.activation, 3);
+  add_awkward_rows(x, shape.hidden, param.activation);
   const Values exact = ref::rms_norm(x, ref::plain_values(gain.tensor()), eps);
   Values normed = exact;
   ref::round_all(normed, rounding_of(param.activation));

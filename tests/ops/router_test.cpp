@@ -33,7 +33,8 @@ TEST_P(norm_router, NormsAndGivesFloatLogits) {
   const QuantStore shared("shared_expert_gate", {.rows = 1, .cols = shape.hidden, .bits = 8}, 42);
   const std::vector<const QuantTensor*> parts{&router.tensor(), &shared.tensor()};
   const PlainStore gain("norm", {shape.hidden}, PlainTensor::Dtype::kBf16, random_gain(shape.hidden, 43));
-  const Values x = random_activations(size_t{rows} * shape.hidden, 2.0, activation(), 44);
+  Values x = random_activations(size_t{rows} * shape.hidden, 2.0, activation(), 44);
+  add_awkward_rows(x, shape.hidden, activation());
   Expected normed{ref::rms_norm(x, ref::plain_values(gain.tensor()), eps()), {}};
   Values stored = normed.value;
   ref::round_all(stored, rounding());
@@ -151,7 +152,8 @@ TEST_P(expert_group, ListsPairsOfEveryExpertInOrder) {
     rig.add(ExpertGroup{.experts = experts, .groups = groups});
     rig.compile();
     for (const uint32_t rows : edge_row_counts(kRows)) {
-      const std::vector<uint32_t> part(routing.experts.begin(), routing.experts.begin() + rows * chosen);
+      const std::vector<uint32_t> part(routing.experts.begin(),
+                                       routing.experts.begin() + static_cast<std::ptrdiff_t>(size_t{rows} * chosen));
       rig.poison("groups");
       rig.write("experts", Values(part.begin(), part.end()));
       rig.run(one_run(rows));

@@ -1,5 +1,6 @@
 #include "tests/ops/synthetic.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -82,6 +83,25 @@ Values random_activations(size_t count, double scale, ActivationType type, uint3
   Values values = random_values(count, scale, seed);
   for (double& value : values) value = ref::rounded(value, rounding_of(type));
   return values;
+}
+
+void add_awkward_rows(Values& values, size_t width, ActivationType type) {
+  const size_t rows = values.size() / width;
+  const auto scale = [&](size_t row, double factor) {
+    if (row >= rows) return;
+    for (double& value : ref::row_of(values, row, width)) {
+      value = ref::rounded(static_cast<double>(static_cast<float>(value * factor)), rounding_of(type));
+    }
+  };
+  scale(0, 1e-3);
+  scale(1, 0.0);
+  scale(2, 300.0);
+  if (rows > 3) {
+    const auto group = ref::row_of(values, 3, width).first(std::min<size_t>(width, kQuantGroup));
+    std::ranges::fill(group, 0.0);
+    group[group.size() / 2] = 40.0;
+  }
+  scale(4, 1e-36);
 }
 
 Values random_gain(size_t count, uint32_t seed) {

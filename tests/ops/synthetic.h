@@ -56,6 +56,9 @@ class PlainStore {
 Values random_values(size_t count, double scale, uint32_t seed);
 /// The same, rounded to what a buffer of activations stores.
 Values random_activations(size_t count, double scale, ActivationType type, uint32_t seed);
+/// Makes the first rows awkward, as far as there are so many: tiny beside any epsilon, all zero, large, one lone value
+/// in a group of zeros, and near the end of the float range. Keeps the values representable.
+void add_awkward_rows(Values& values, size_t width, ActivationType type);
 /// Gains around one.
 Values random_gain(size_t count, uint32_t seed);
 

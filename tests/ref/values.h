@@ -1,6 +1,7 @@
 // Numbers of the reference: rows of doubles, and the one rounding that the plan's activation type asks for.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -15,13 +16,18 @@ using Values = std::vector<double>;
 /// How activations are stored between ops: kNone keeps doubles (the limit of f32), kBf16 rounds to nearest even.
 enum class Rounding : uint8_t { kNone, kBf16 };
 
-/// Rounds a double to bf16 in one step (8 significant bits, ties to even). Subnormals are not treated specially: no
-/// test reaches them.
+/// The exponent of the last place of a finite bf16 of this magnitude: 8 significant bits, fewer below 2^-126.
+inline int last_place_bf16(double value) {
+  int exponent = 0;
+  (void)std::frexp(value, &exponent);
+  return std::max(exponent - 8, -133);
+}
+
+/// Rounds a double to bf16 in one step, ties to even. No test comes near overflow.
 inline double round_bf16(double value) {
   if (value == 0.0 || !std::isfinite(value)) return value;
-  int exponent = 0;
-  const double mantissa = std::frexp(value, &exponent);
-  return std::ldexp(std::nearbyint(std::ldexp(mantissa, 8)), exponent - 8);
+  const int place = last_place_bf16(value);
+  return std::ldexp(std::nearbyint(std::ldexp(value, -place)), place);
 }
 
 inline double rounded(double value, Rounding rounding) {
@@ -31,9 +37,7 @@ inline double rounded(double value, Rounding rounding) {
 /// Half a unit in the last place of bf16 at this magnitude: what one rounding may cost.
 inline double half_ulp_bf16(double value) {
   if (value == 0.0 || !std::isfinite(value)) return 0.0;
-  int exponent = 0;
-  (void)std::frexp(value, &exponent);
-  return std::ldexp(1.0, exponent - 9);
+  return std::ldexp(0.5, last_place_bf16(value));
 }
 
 inline double sigmoid(double x) {

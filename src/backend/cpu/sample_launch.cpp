@@ -166,14 +166,16 @@ class SampleLaunch : public Launch {
     return candidates[kept - 1].id;
   }
 
-  /// Log-probabilities of the raw logits over the real vocabulary.
+  /// Log-probabilities of the raw logits over the real vocabulary; padding ids, however large, have no part in them.
   void report(const SampleParams& params, const float* logits, const LogitScan& scan, SampleResult& result) const {
+    const float top =
+        scan.argmax < params.vocabulary ? scan.maximum : *std::max_element(logits, logits + params.vocabulary);
     const uint32_t whole = params.vocabulary / 16 * 16;
-    double total = whole > 0 ? static_cast<double>(kernels_.sum_exp(logits, whole, scan.maximum, 1.0F)) : 0.0;
+    double total = whole > 0 ? static_cast<double>(kernels_.sum_exp(logits, whole, top, 1.0F)) : 0.0;
     for (uint32_t id = whole; id < params.vocabulary; ++id) {
-      total += std::exp(static_cast<double>(logits[id]) - static_cast<double>(scan.maximum));
+      total += std::exp(static_cast<double>(logits[id]) - static_cast<double>(top));
     }
-    const double log_total = std::log(total) + static_cast<double>(scan.maximum);
+    const double log_total = std::log(total) + static_cast<double>(top);
     const auto logprob = [&](uint32_t id) { return static_cast<float>(static_cast<double>(logits[id]) - log_total); };
     result.logprob = logprob(static_cast<uint32_t>(result.token));
     std::vector<Candidate> best;

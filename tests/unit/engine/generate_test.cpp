@@ -47,6 +47,22 @@ TEST_P(GenerateTest, FeedsThePromptInChunksThatEndAtMultiplesOf64ThenDecodesOneR
   EXPECT_EQ(fake.record->violations, std::vector<std::string>{});
 }
 
+TEST_P(GenerateTest, ASessionThatEndsInsideABlockIsContinuedUpToTheNextMultipleOf64) {
+  FakeEngine fake(options());
+  Session session = fake.session();
+  fake.run(session, {.prompt = counting(0, 100), .max_tokens = 1});
+  const size_t before = fake.record->steps.size();
+  fake.run(session, {.prompt = counting(0, 300), .max_tokens = 1});
+  const auto& steps = fake.record->steps;
+  ASSERT_GT(steps.size(), before + 1);
+  EXPECT_EQ(steps[before].step.runs[0].first_position, 100U);
+  for (size_t i = before; i < steps.size(); ++i) {
+    const lily::Run& run = steps[i].step.runs[0];
+    const uint32_t end = run.first_position + run.rows;
+    EXPECT_TRUE(end % 64 == 0 || end == 300) << end;
+  }
+}
+
 TEST_P(GenerateTest, DoesNotFeedTheLastToken) {
   FakeEngine fake(options());
   Session session = fake.session();
@@ -177,6 +193,19 @@ TEST_P(GenerateTest, FindsAStopStringAcrossTokensAndHoldsItsBeginningBack) {
   EXPECT_EQ(result.stop_string, "END");
   EXPECT_EQ(result.finish_reason, FinishReason::kStop);
   EXPECT_EQ(deltas, (std::vector<std::string>{"Hello", " wor", "ld ", ""}));
+}
+
+TEST_P(GenerateTest, TextHeldBackForAStopStringComesOutWhenTheAnswerEndsOtherwise) {
+  FakeEngineOptions with = options();
+  with.pieces = {"", "the EN", "unused", "EN"};
+  with.stop_ids = {2};
+  FakeEngine fake(with);
+  Session session = fake.session();
+  std::string streamed;
+  const GenerateCallbacks callbacks = {.on_token = [&](const TokenEvent& event) { streamed += event.text; }};
+  EXPECT_EQ(fake.run(session, {.prompt = {0}, .stop_strings = {"END"}}, callbacks).text, "the EN");
+  EXPECT_EQ(fake.run(session, {.prompt = {0}, .max_tokens = 1, .stop_strings = {"END"}}, callbacks).text, "the EN");
+  EXPECT_EQ(streamed, "the ENthe EN");
 }
 
 TEST_P(GenerateTest, FindsAStopStringWhoseCharactersAreCutByTokens) {

@@ -19,13 +19,13 @@ using Json = nlohmann::ordered_json;
 using test::caught;
 using test::contains;
 
-const fs::path kMini = fs::path(LILY_SOURCE_DIR) / "tests/golden/mini";
-const fs::path kDemo = fs::path(LILY_SOURCE_DIR) / "models/demo";
+constexpr const char* kMini = LILY_SOURCE_DIR "/tests/golden/mini";
+constexpr const char* kDemo = LILY_SOURCE_DIR "/models/demo";
 
 /// A folder with the golden model's config.json, changed by `edit`; load_config looks at no weights.
 fs::path config_folder(const std::string& name, const std::function<void(Json&)>& edit) {
-  const fs::path folder = test::fresh_folder(name);
-  fs::copy_file(kMini / "config.json", folder / "config.json");
+  fs::path folder = test::fresh_folder(name);
+  fs::copy_file(fs::path(kMini) / "config.json", folder / "config.json");
   test::edit_json(folder / "config.json", edit);
   return folder;
 }

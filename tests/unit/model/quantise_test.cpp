@@ -44,8 +44,9 @@ std::vector<float> decoded(const QuantView& view) {
   return values;
 }
 
-const std::vector<uint32_t> kRampWords = {571543808,  1144206114, 1716868420, 2289530726,
-                                          2862193032, 3434855338, 4007517644, 4294967278};
+std::vector<uint32_t> ramp_words() {
+  return {571543808, 1144206114, 1716868420, 2289530726, 2862193032, 3434855338, 4007517644, 4294967278};
+}
 
 std::vector<float> ramp_decoded() {
   std::vector<float> values(2, -16.0F);
@@ -57,7 +58,7 @@ std::vector<float> ramp_decoded() {
 }
 
 TEST(Packing, TheRampFixtureDecodes) {
-  const OddRow row(kRampWords, {to_bf16(2.0F)}, {to_bf16(-16.0F)}, 4);
+  const OddRow row(ramp_words(), {to_bf16(2.0F)}, {to_bf16(-16.0F)}, 4);
   EXPECT_EQ(reinterpret_cast<uintptr_t>(row.view().codes) % 2, 1U);
   EXPECT_EQ(decoded(row.view()), ramp_decoded());
 }
@@ -107,7 +108,7 @@ TEST(Quantise, TheRampGivesTheRecordedWords) {
   }
   test::QuantisedRow row;
   test::quantise_row(ramp, 4, row);
-  EXPECT_EQ(row.words, kRampWords);
+  EXPECT_EQ(row.words, ramp_words());
   EXPECT_EQ(to_float(row.scales[0]), 2.0F);
   EXPECT_EQ(to_float(row.biases[0]), -16.0F);
 }

@@ -26,16 +26,16 @@ using test::contains;
 using test::contents_of;
 using Tensors = std::vector<test::RawTensor>;
 
-const fs::path kMini = fs::path(LILY_SOURCE_DIR) / "tests/golden/mini";
-const fs::path kMiniHf = fs::path(LILY_SOURCE_DIR) / "tests/golden/mini-hf";
-const fs::path kDemo = fs::path(LILY_SOURCE_DIR) / "models/demo";
-const std::string kModel = "language_model.model.";
+constexpr const char* kMini = LILY_SOURCE_DIR "/tests/golden/mini";
+constexpr const char* kMiniHf = LILY_SOURCE_DIR "/tests/golden/mini-hf";
+constexpr const char* kDemo = LILY_SOURCE_DIR "/models/demo";
+constexpr const char* kModel = "language_model.model.";
 
 /// A copy of the golden model whose tensors `edit` may change.
 fs::path edited_mini(const std::string& name, const std::function<void(Tensors&)>& edit) {
-  const fs::path folder = test::fresh_folder(name);
-  fs::copy_file(kMini / "config.json", folder / "config.json");
-  Tensors tensors = test::read_safetensors(kMini / "model.safetensors");
+  fs::path folder = test::fresh_folder(name);
+  fs::copy_file(fs::path(kMini) / "config.json", folder / "config.json");
+  Tensors tensors = test::read_safetensors(fs::path(kMini) / "model.safetensors");
   edit(tensors);
   test::write_safetensors(folder / "model.safetensors", tensors);
   return folder;
@@ -101,7 +101,7 @@ TEST(Weights, TheGoldenModelBinds) {
   EXPECT_EQ(weights.layers()[2].kind(), LayerKind::kLinear);
   EXPECT_EQ(weights.layers()[3].kind(), LayerKind::kAttention);
   EXPECT_EQ(weights.tensor_bytes(), 1'449'568U);
-  EXPECT_EQ(weights.file_bytes(), fs::file_size(kMini / "model.safetensors"));
+  EXPECT_EQ(weights.file_bytes(), fs::file_size(fs::path(kMini) / "model.safetensors"));
 
   const MoeWeights& moe = weights.layers()[0].moe;
   EXPECT_EQ(moe.router.bits, 8U);
@@ -131,7 +131,7 @@ TEST(Weights, TheDemoModelBinds) {
 // The bf16 twin of the golden model, made by another implementation, says what every kind of tensor must decode to.
 TEST(Weights, TheGoldenModelDecodesToItsUnquantisedTwin) {
   const ModelWeights weights = load_weights(kMini);
-  Tensors twin = test::read_safetensors(kMiniHf / "model.safetensors");
+  Tensors twin = test::read_safetensors(fs::path(kMiniHf) / "model.safetensors");
   const auto expect_matrix = [&](const QuantView& view, const std::string& name, size_t first) {
     const test::RawTensor& tensor = test::tensor_named(twin, name);
     for (uint32_t row = 0; row < view.rows; ++row) {
@@ -156,8 +156,8 @@ TEST(Weights, TheGoldenModelDecodesToItsUnquantisedTwin) {
   expect_matrix(first.moe.router.view(), prefix + "0.mlp.gate.weight", 0);
   // gate_up_proj holds each expert's gate rows, then its up rows.
   const size_t half = size_t{64} * 128;
-  expect_matrix(first.moe.expert_gate.expert(5), prefix + "0.mlp.experts.gate_up_proj", 5 * 2 * half);
-  expect_matrix(first.moe.expert_up.expert(5), prefix + "0.mlp.experts.gate_up_proj", 5 * 2 * half + half);
+  expect_matrix(first.moe.expert_gate.expert(5), prefix + "0.mlp.experts.gate_up_proj", 10 * half);
+  expect_matrix(first.moe.expert_up.expert(5), prefix + "0.mlp.experts.gate_up_proj", 10 * half + half);
   expect_matrix(first.moe.expert_down.expert(7), prefix + "0.mlp.experts.down_proj", 7 * half);
   expect_matrix(last.attention().q_proj.view(), prefix + "3.self_attn.q_proj.weight", 0);
   expect_plain(first.linear().conv, prefix + "0.linear_attn.conv1d.weight", 0);
@@ -230,7 +230,7 @@ TEST(Layout, MtpTensorsNeverShiftTheNorms) {
   // The head as the original has it: fused bf16 experts, zero-centred norms. Left alone, and the trunk is the same.
   const fs::path raw = edited_mini("raw_mtp", [&](Tensors& tensors) {
     without_mtp(tensors);
-    for (const test::RawTensor& tensor : test::read_safetensors(kMiniHf / "model.safetensors")) {
+    for (const test::RawTensor& tensor : test::read_safetensors(fs::path(kMiniHf) / "model.safetensors")) {
       if (tensor.name.starts_with("mtp.")) {
         tensors.push_back(tensor);
       }
@@ -256,8 +256,8 @@ TEST(Layout, AnMtpHeadWithUnknownTensorsIsLeftAlone) {
 
 TEST(Layout, MixedConvLayoutsAreRefused) {
   const fs::path folder = edited_mini("mixed", [](Tensors& tensors) {
-    std::swap(test::tensor_named(tensors, kModel + "layers.1.linear_attn.conv1d.weight").shape[1],
-              test::tensor_named(tensors, kModel + "layers.1.linear_attn.conv1d.weight").shape[2]);
+    std::swap(test::tensor_named(tensors, std::string(kModel) + "layers.1.linear_attn.conv1d.weight").shape[1],
+              test::tensor_named(tensors, std::string(kModel) + "layers.1.linear_attn.conv1d.weight").shape[2]);
   });
   EXPECT_TRUE(contains(refusal(folder),
                        "conv layouts are mixed: layer 0 linear_attn.conv1d.weight [512, 4, 1], but layer 1 "
@@ -289,7 +289,7 @@ TEST(Writer, ValuesAreRealistic) {
   double squares = 0;
   for (uint32_t row = 0; row < view.rows; ++row) {
     for (uint32_t col = 0; col < view.cols; ++col) {
-      squares += std::pow(double{view.at(row, col)}, 2);
+      squares += std::pow(static_cast<double>(view.at(row, col)), 2);
     }
   }
   EXPECT_NEAR(squares / view.rows, 1.0, 0.05);  // N(0, 1/K): a row's squares add up to one
@@ -383,8 +383,9 @@ class MisfitTensor : public testing::TestWithParam<Misfit> {};
 
 TEST_P(MisfitTensor, IsRefusedByNameWithWhatWasExpected) {
   const Misfit& misfit = GetParam();
-  const fs::path folder = edited_tiny(
-      "misfit", [&](Tensors& tensors) { misfit.edit(test::tensor_named(tensors, kModel + misfit.tensor)); });
+  const fs::path folder = edited_tiny("misfit", [&](Tensors& tensors) {
+    misfit.edit(test::tensor_named(tensors, std::string(kModel) + misfit.tensor));
+  });
   EXPECT_TRUE(contains(refusal(folder), misfit.says));
 }
 
@@ -440,9 +441,10 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(Weights, AModuleLeftUnquantisedIsNamed) {
   const fs::path folder = edited_tiny("plain_module", [](Tensors& tensors) {
-    become("BF16", {8, 128})(test::tensor_named(tensors, kModel + "layers.0.mlp.gate.weight"));
+    become("BF16", {8, 128})(test::tensor_named(tensors, std::string(kModel) + "layers.0.mlp.gate.weight"));
     std::erase_if(tensors, [](const auto& each) {
-      return each.name == kModel + "layers.0.mlp.gate.scales" || each.name == kModel + "layers.0.mlp.gate.biases";
+      return each.name == std::string(kModel) + "layers.0.mlp.gate.scales" ||
+             each.name == std::string(kModel) + "layers.0.mlp.gate.biases";
     });
   });
   EXPECT_TRUE(contains(refusal(folder), "layer 0 gate: not quantised (BF16 [8, 128]), expected MLX affine"));
@@ -493,7 +495,7 @@ TEST(Weights, TheIdentityTellsModelsApart) {
   // Same sizes and header, one bit of one value.
   const fs::path same = edited_mini("identity_same", [](Tensors&) {});
   const fs::path tuned = edited_mini("identity_tuned", [](Tensors& tensors) {
-    test::tensor_named(tensors, kModel + "layers.3.self_attn.q_proj.scales").data[0] ^= std::byte{1};
+    test::tensor_named(tensors, std::string(kModel) + "layers.3.self_attn.q_proj.scales").data[0] ^= std::byte{1};
   });
   const std::string reference = identity(same);
   EXPECT_NE(reference, identity(tuned));

@@ -48,7 +48,10 @@ TEST(Rounding, GoesToTheNearestBf16TiesToEven) {
   EXPECT_EQ(round_bf16(1.0 + 0x1p-7 + 0x1p-8), 1.0 + 0x1p-6);
   EXPECT_EQ(round_bf16(1.0 + 0x1p-8 + 0x1p-40), 1.0 + 0x1p-7);
   EXPECT_EQ(round_bf16(-0.0), 0.0);
+  EXPECT_EQ(round_bf16(0x1.8p-133), 0x1p-132);
+  EXPECT_EQ(round_bf16(0x1p-134), 0.0);
   EXPECT_EQ(half_ulp_bf16(1.5), 0x1p-8);
+  EXPECT_EQ(half_ulp_bf16(0x1p-130), 0x1p-134);
   EXPECT_EQ(half_ulp_bf16(-2.0), 0x1p-7);
 }
 
@@ -96,8 +99,8 @@ TEST(Attention, TurnsPairsOfTheRotaryPartOnly) {
   proj[512 + 100] = -3.0;     // key, beyond the rotary part
   proj[512 + 256 + 1] = 7.0;  // value
   KvLists lists;
-  lists.keys.resize(2 * 256);
-  lists.values.resize(2 * 256);
+  lists.keys.resize(size_t{2} * 256);
+  lists.values.resize(size_t{2} * 256);
   const Values query = qk_norm_rope_append(params, proj, 2, lists);
   EXPECT_NEAR(query[0], 16.0 * std::cos(2.0), 1e-12);
   EXPECT_NEAR(query[32], 16.0 * std::sin(2.0), 1e-12);
