@@ -59,7 +59,7 @@ std::string bash_value(const CompletionOption& option) {
     case CompletionOption::Value::kFolder:
       return R"sh(compopt -o filenames; COMPREPLY=($(compgen -d -- "$word")))sh";
     case CompletionOption::Value::kChoice:
-      return fmt::format("COMPREPLY=($(compgen -W \"{}\" -- \"$word\"))", fmt::join(option.choices, " "));
+      return fmt::format(R"sh(COMPREPLY=($(compgen -W "{}" -- "$word")))sh", fmt::join(option.choices, " "));
     default:
       return "COMPREPLY=()";
   }

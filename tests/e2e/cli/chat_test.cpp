@@ -16,15 +16,18 @@ using nlohmann::ordered_json;
 class ChatOnATerminal : public testing::Test {
  protected:
   std::map<std::string, std::string> env() const {
-    return {{"TERM", "xterm"}, {"NO_COLOR", ""}, {"XDG_STATE_HOME", folder_}, {"LC_ALL", "C.UTF-8"}};
+    return {{"TERM", "xterm"}, {"NO_COLOR", ""}, {"XDG_STATE_HOME", folder}, {"LC_ALL", "C.UTF-8"}};
   }
-  std::string folder_ = fresh_folder("chat");
+  std::string folder = fresh_folder("chat");
 };
 
-const std::vector<std::string> kShort = {"chat", "--no-think", "-t", "0", "--max-tokens", "30"};
+const std::vector<std::string>& short_chat() {
+  static const std::vector<std::string> args = {"chat", "--no-think", "-t", "0", "--max-tokens", "30"};
+  return args;
+}
 
 TEST_F(ChatOnATerminal, HelpStatsThinkAndUnknownCommands) {
-  Terminal terminal(kShort, env());
+  Terminal terminal(short_chat(), env());
   ASSERT_TRUE(terminal.expect("/help lists the commands")) << terminal.screen();
   ASSERT_TRUE(terminal.expect_prompt());
   terminal.type("/help\n");
@@ -42,14 +45,15 @@ TEST_F(ChatOnATerminal, HelpStatsThinkAndUnknownCommands) {
   EXPECT_TRUE(terminal.expect("[system message: Be kind.]")) << terminal.screen();
   terminal.type("/system -\n");
   EXPECT_TRUE(terminal.expect("[no system message]")) << terminal.screen();
+  ASSERT_TRUE(terminal.expect_prompt()) << terminal.screen();
   terminal.type("\x04");
   EXPECT_EQ(terminal.wait(), 0) << terminal.screen();
   EXPECT_TRUE(terminal.is_cooked());
 }
 
 TEST_F(ChatOnATerminal, AnswersSavesResetsAndLoads) {
-  const std::string file = folder_ + "/talk.json";
-  Terminal terminal(kShort, env());
+  const std::string file = folder + "/talk.json";
+  Terminal terminal(short_chat(), env());
   ASSERT_TRUE(terminal.expect_prompt());
   terminal.type("My name is Anna.\n");
   ASSERT_TRUE(terminal.expect("\r\n")) << terminal.screen();
@@ -83,13 +87,14 @@ TEST_F(ChatOnATerminal, CtrlCStopsTheAnswerNotTheProgram) {
   terminal.type("/stats\n");
   EXPECT_TRUE(terminal.expect("2 messages")) << terminal.screen();
   EXPECT_TRUE(terminal.expect("cancelled")) << terminal.screen();
+  ASSERT_TRUE(terminal.expect_prompt()) << terminal.screen();
   terminal.type("\x04");
   EXPECT_EQ(terminal.wait(), 0);
   EXPECT_TRUE(terminal.is_cooked());
 }
 
 TEST_F(ChatOnATerminal, CtrlCAtThePromptClearsTheLine) {
-  Terminal terminal(kShort, env());
+  Terminal terminal(short_chat(), env());
   ASSERT_TRUE(terminal.expect_prompt());
   terminal.type("/bogus");
   ASSERT_TRUE(terminal.expect("/bogus")) << terminal.screen();
@@ -108,9 +113,9 @@ TEST_F(ChatOnATerminal, CtrlCAtThePromptClearsTheLine) {
 }
 
 TEST_F(ChatOnATerminal, SeveralLinesMakeOneMessageAndHistoryIsKept) {
-  const std::string file = folder_ + "/lines.json";
+  const std::string file = folder + "/lines.json";
   {
-    Terminal terminal(kShort, env());
+    Terminal terminal(short_chat(), env());
     ASSERT_TRUE(terminal.expect_prompt());
     terminal.type("one\\\n");
     ASSERT_TRUE(terminal.expect_prompt(". ")) << terminal.screen();
@@ -118,23 +123,24 @@ TEST_F(ChatOnATerminal, SeveralLinesMakeOneMessageAndHistoryIsKept) {
     ASSERT_TRUE(terminal.expect_prompt()) << terminal.screen();
     terminal.type("/save " + file + "\n");
     ASSERT_TRUE(terminal.expect("[saved 2 messages")) << terminal.screen();
+    ASSERT_TRUE(terminal.expect_prompt()) << terminal.screen();
     terminal.type("\x04");
     EXPECT_EQ(terminal.wait(), 0);
   }
   EXPECT_EQ(ordered_json::parse(read_whole(file))["messages"][0]["content"], "one\nzwö");
-  EXPECT_TRUE(std::filesystem::exists(folder_ + "/lily/history"));
-  Terminal again(kShort, env());
+  EXPECT_TRUE(std::filesystem::exists(folder + "/lily/history"));
+  Terminal again(short_chat(), env());
   ASSERT_TRUE(again.expect_prompt());
   again.type("\x10");  // Ctrl-P: the line before
   EXPECT_TRUE(again.expect("/save " + file)) << again.screen();
   again.type("\x03");
-  EXPECT_TRUE(again.expect_prompt()) << again.screen();
+  ASSERT_TRUE(again.expect_prompt()) << again.screen();
   again.type("\x04");
   EXPECT_EQ(again.wait(), 0);
 }
 
 TEST_F(ChatOnATerminal, TerminationRestoresTheTerminal) {
-  Terminal terminal(kShort, env());
+  Terminal terminal(short_chat(), env());
   ASSERT_TRUE(terminal.expect_prompt());
   terminal.type("abc");
   ASSERT_TRUE(terminal.expect("abc"));
@@ -145,7 +151,7 @@ TEST_F(ChatOnATerminal, TerminationRestoresTheTerminal) {
 
 TEST(ChatFromAPipe, LinesAreMessagesAndAnswersAreOutput) {
   const std::string file = fresh_folder("chat_pipe") + "/talk.json";
-  const Outcome outcome = run_lily(kShort, "Hello!\n/stats\n/save " + file + "\nGoodbye!");
+  const Outcome outcome = run_lily(short_chat(), "Hello!\n/stats\n/save " + file + "\nGoodbye!");
   EXPECT_EQ(outcome.exit, 0) << outcome.err;
   EXPECT_EQ(outcome.err, "");
   EXPECT_EQ(outcome.out.find("> "), std::string::npos) << outcome.out;
@@ -154,7 +160,7 @@ TEST(ChatFromAPipe, LinesAreMessagesAndAnswersAreOutput) {
 }
 
 TEST(ChatFromAPipe, AnEmptyInputEndsAtOnce) {
-  const Outcome outcome = run_lily(kShort, "");
+  const Outcome outcome = run_lily(short_chat(), "");
   EXPECT_EQ(outcome.exit, 0);
   EXPECT_EQ(outcome.out, "");
 }
@@ -162,14 +168,14 @@ TEST(ChatFromAPipe, AnEmptyInputEndsAtOnce) {
 TEST(ChatFromAPipe, AMessageThatDoesNotFitIsNotSaid) {
   std::string text;
   while (text.size() < 50000) text += "Once upon a time there was a king. ";
-  const Outcome outcome = run_lily(kShort, text + "\n/stats\n");
+  const Outcome outcome = run_lily(short_chat(), text + "\n/stats\n");
   EXPECT_EQ(outcome.exit, 0);
   EXPECT_NE(outcome.err.find("the context holds 4096"), std::string::npos) << outcome.err;
   EXPECT_NE(outcome.out.find("0 messages"), std::string::npos) << outcome.out;
 }
 
 TEST(ChatFromAPipe, TheSecondTurnReadsOnlyWhatIsNew) {
-  const Outcome outcome = run_lily(kShort, "Hello!\nHello again!\n/stats\n");
+  const Outcome outcome = run_lily(short_chat(), "Hello!\nHello again!\n/stats\n");
   EXPECT_EQ(outcome.exit, 0) << outcome.err;
   EXPECT_NE(outcome.out.find(" kept)"), std::string::npos) << outcome.out;
 }

@@ -12,7 +12,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-const std::vector<std::string> kLongRun = {"run", "--raw", "-p", "Once upon a time", "--ignore-eos", "--seed", "1"};
+const std::vector<std::string>& long_run() {
+  static const std::vector<std::string> args = {"run",          "--raw",  "-p", "Once upon a time",
+                                                "--ignore-eos", "--seed", "1"};
+  return args;
+}
 
 std::string long_text(size_t bytes) {
   std::string text;
@@ -21,7 +25,7 @@ std::string long_text(size_t bytes) {
 }
 
 TEST(ClosedPipe, EndsTheProgramQuietly) {
-  Launch launch{.args = kLongRun, .input = {}};
+  Launch launch{.args = long_run(), .input = {}};
   launch.close_output_after = 10;
   const Outcome outcome = run_lily(launch);
   EXPECT_FALSE(outcome.timed_out);
@@ -49,7 +53,7 @@ TEST(FullDisk, IsAFailure) {
 }
 
 TEST(Interrupt, DuringDecodeKeepsThePartialText) {
-  Launch launch{.args = kLongRun, .input = {}};
+  Launch launch{.args = long_run(), .input = {}};
   launch.signal_when = [](std::string_view out) { return out.size() >= 10 ? SIGINT : 0; };
   const Outcome outcome = run_lily(launch);
   EXPECT_FALSE(outcome.timed_out);
@@ -83,7 +87,8 @@ TEST(Interrupt, AtAnyMomentEndsWith130) {
     };
     const Outcome outcome = run_lily(launch);
     EXPECT_FALSE(outcome.timed_out) << delay_ms;
-    EXPECT_EQ(outcome.exit, 130) << delay_ms << outcome.err;
+    const bool was_done = outcome.exit == 0 && outcome.err.find("; length\n") != std::string::npos;  // a fast machine
+    EXPECT_TRUE(outcome.exit == 130 || (was_done && delay_ms > 0)) << delay_ms << ": " << outcome.exit << outcome.err;
     EXPECT_EQ(outcome.err.find("lily: error"), std::string::npos) << outcome.err;
   }
 }
@@ -101,7 +106,7 @@ TEST(Interrupt, WithJsonStillGivesTheObject) {
 }
 
 TEST(Terminate, EndsTheProgramWith143) {
-  Launch launch{.args = kLongRun, .input = {}};
+  Launch launch{.args = long_run(), .input = {}};
   launch.signal_when = [](std::string_view out) { return out.size() >= 10 ? SIGTERM : 0; };
   const Outcome outcome = run_lily(launch);
   EXPECT_EQ(outcome.exit, 143);

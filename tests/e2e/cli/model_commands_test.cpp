@@ -13,8 +13,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-const std::string kSource = LILY_SOURCE_DIR;
-const std::string kDemo = kSource + "/models/demo";
+constexpr const char* kDemo = LILY_SOURCE_DIR "/models/demo";
 
 ordered_json json_of(const Outcome& outcome) {
   EXPECT_EQ(outcome.exit, 0) << outcome.err;
@@ -34,7 +33,7 @@ void expect_refused(const Outcome& outcome, std::string_view part) {
 }
 
 const ordered_json& references() {
-  static const ordered_json cases = ordered_json::parse(read_whole(kDemo + "/reference.json"));
+  static const ordered_json cases = ordered_json::parse(read_whole(std::string(kDemo) + "/reference.json"));
   return cases;
 }
 

@@ -20,8 +20,6 @@
 #include <stdexcept>
 #include <thread>
 
-extern char** environ;
-
 namespace lily::test {
 namespace {
 
@@ -54,7 +52,7 @@ Arguments environment(const std::map<std::string, std::string>& changes) {
     const std::string name(text.substr(0, text.find('=')));
     if (name != "LILY_MODEL" && !changes.contains(name)) all.emplace_back(text);
   }
-  for (const auto& [name, value] : changes) all.push_back(name + "=" + value);
+  for (const auto& [name, value] : changes) all.push_back(std::string(name).append("=").append(value));
   return Arguments(std::move(all));
 }
 
@@ -130,7 +128,7 @@ void converse(const Launch& launch, pid_t child, std::array<Pipe, 3>& pipes, Out
 }  // namespace
 
 Outcome run_lily(const Launch& launch) {
-  signal(SIGPIPE, SIG_IGN);
+  static_cast<void>(signal(SIGPIPE, SIG_IGN));
   std::array<Pipe, 3> pipes;
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);

@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-const std::string kSource = LILY_SOURCE_DIR;
+constexpr const char* kDemo = LILY_SOURCE_DIR "/models/demo";
 
 /// Standard output as the one JSON object it has to be.
 ordered_json json_of(const Outcome& outcome) {
@@ -35,7 +35,7 @@ void expect_refused(const Outcome& outcome, std::string_view part) {
 }
 
 TEST(Tokenize, EncodesTheGoldenTexts) {
-  const ordered_json cases = ordered_json::parse(read_whole(kSource + "/tests/golden/tokenizer-demo.json"));
+  const ordered_json cases = ordered_json::parse(read_whole(LILY_SOURCE_DIR "/tests/golden/tokenizer-demo.json"));
   ASSERT_GE(cases.size(), 40U);
   for (size_t i = 0; i < cases.size(); i += 6) {  // every text is a unit test already; here a sample goes through stdin
     const std::string text = cases[i]["text"].get<std::string>();
@@ -75,7 +75,7 @@ TEST(Tokenize, BrokenInputIsReplacedOrRefused) {
 }
 
 TEST(Template, RendersTheRecordedConversations) {
-  const ordered_json cases = ordered_json::parse(read_whole(kSource + "/tests/golden/template.json"));
+  const ordered_json cases = ordered_json::parse(read_whole(LILY_SOURCE_DIR "/tests/golden/template.json"));
   const std::string folder = fresh_folder("template");
   int texts = 0;
   int errors = 0;
@@ -123,7 +123,7 @@ TEST(Template, RefusesWithTheTemplatesWords) {
 TEST(Template, AnEditedTemplateFileIsWarnedAbout) {
   const std::string folder = fresh_folder("edited_template");
   for (const char* file : {"tokenizer.json", "tokenizer_config.json"}) {
-    write_file(folder + "/" + file, read_whole(kSource + "/models/demo/" + file));
+    write_file(folder + "/" + file, read_whole(std::string(kDemo) + "/" + file));
   }
   write_file(folder + "/chat_template.jinja", "{{ messages }}");
   write_file(folder + "/m.json", R"([{"role": "user", "content": "b"}])");
@@ -204,7 +204,7 @@ TEST(Inspect, ShowsShapeTensorsSizesAndMemory) {
 TEST(Inspect, ABrokenModelIsRefusedInOneSentence) {
   const std::string folder = fresh_folder("broken_model");
   expect_refused(run_lily({"inspect", "-m", folder}), "config.json");
-  write_file(folder + "/config.json", "{\"model_type\": \"llama\"}");
+  write_file(folder + "/config.json", R"({"model_type": "llama"})");
   expect_refused(run_lily({"inspect", "-m", folder}), "llama");
   expect_refused(run_lily({"inspect", "-m", folder + "/config.json"}), "not a folder");
 }
@@ -212,8 +212,8 @@ TEST(Inspect, ABrokenModelIsRefusedInOneSentence) {
 TEST(ModelChoice, TheEnvironmentNamesAModelAndTheOptionWins) {
   const Outcome named = run_lily(Launch{.args = {"inspect"}, .input = {}, .env = {{"LILY_MODEL", "/nonexistent/env"}}});
   expect_refused(named, "/nonexistent/env");
-  const Outcome option = run_lily(Launch{
-      .args = {"inspect", "-m", kSource + "/models/demo"}, .input = {}, .env = {{"LILY_MODEL", "/nonexistent/env"}}});
+  const Outcome option =
+      run_lily(Launch{.args = {"inspect", "-m", kDemo}, .input = {}, .env = {{"LILY_MODEL", "/nonexistent/env"}}});
   EXPECT_EQ(option.exit, 0) << option.err;
 }
 

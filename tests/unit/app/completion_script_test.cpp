@@ -28,25 +28,25 @@ const CompletionOption& option_of(const CompletionCommand& command, const std::s
 class CompletionOfLily : public testing::Test {
  protected:
   void SetUp() override {
-    build_command_line(root_, action_);
-    tree_ = completion_tree(root_);
+    build_command_line(root, action);
+    tree = completion_tree(root);
   }
-  CLI::App root_{"", "lily"};
-  Action action_;
-  CompletionTree tree_;
+  CLI::App root{"", "lily"};
+  Action action;
+  CompletionTree tree;
 };
 
 using Value = CompletionOption::Value;
 
 TEST_F(CompletionOfLily, HasEverySubcommand) {
   std::vector<std::string> names;
-  for (const CompletionCommand& command : tree_.commands) names.push_back(command.name);
+  for (const CompletionCommand& command : tree.commands) names.push_back(command.name);
   EXPECT_EQ(names, (std::vector<std::string>{"run", "chat", "tokenize", "template", "parse", "inspect", "perplexity",
                                              "bench", "completion"}));
 }
 
 TEST_F(CompletionOfLily, KnowsWhatOptionsTake) {
-  const CompletionCommand& run = command_of(tree_, "run");
+  const CompletionCommand& run = command_of(tree, "run");
   EXPECT_EQ(option_of(run, "--model").value, Value::kFolder);
   EXPECT_EQ(option_of(run, "-m").names.size(), 2U);
   EXPECT_EQ(option_of(run, "--tools").value, Value::kFile);
@@ -55,14 +55,14 @@ TEST_F(CompletionOfLily, KnowsWhatOptionsTake) {
   EXPECT_EQ(option_of(run, "--seed").value, Value::kText);
   EXPECT_EQ(option_of(run, "--activations").choices, (std::vector<std::string>{"bf16", "f32"}));
   EXPECT_EQ(option_of(run, "--backend").choices, (std::vector<std::string>{"auto", "cpu"}));
-  EXPECT_EQ(command_of(tree_, "completion").positional_choices, (std::vector<std::string>{"bash", "zsh", "fish"}));
+  EXPECT_EQ(command_of(tree, "completion").positional_choices, (std::vector<std::string>{"bash", "zsh", "fish"}));
 }
 
 TEST_F(CompletionOfLily, EveryScriptNamesEveryLongOption) {
-  const std::string bash = bash_completion(tree_);
-  const std::string zsh = zsh_completion(tree_);
-  const std::string fish = fish_completion(tree_);
-  for (const CompletionCommand& command : tree_.commands) {
+  const std::string bash = bash_completion(tree);
+  const std::string zsh = zsh_completion(tree);
+  const std::string fish = fish_completion(tree);
+  for (const CompletionCommand& command : tree.commands) {
     for (const CompletionOption& option : command.options) {
       for (const std::string& name : option.names) {
         if (!name.starts_with("--")) continue;

@@ -1,8 +1,8 @@
 // What the parser's events look like on standard output that is no terminal.
 #include <gtest/gtest.h>
 
-#include "app/model_answer.h"
 #include "app/build_info.h"
+#include "app/model_answer.h"
 #include "app/sampling_flags.h"
 #include "app/standard_streams.h"
 #include "app/terminal.h"

@@ -10,7 +10,7 @@ namespace lily {
 namespace {
 
 std::filesystem::path fresh_folder() {
-  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "lily_transcript_test";
+  std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "lily_transcript_test";
   std::filesystem::remove_all(folder);
   std::filesystem::create_directories(folder);
   return folder;

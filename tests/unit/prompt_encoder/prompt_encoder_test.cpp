@@ -12,10 +12,8 @@ namespace {
 
 using Ids = std::vector<TokenId>;
 
-const std::string kDemo = std::string(LILY_SOURCE_DIR) + "/models/demo";
-
 const Tokenizer& demo() {
-  static const Tokenizer tokenizer = Tokenizer::load(kDemo);
+  static const Tokenizer tokenizer = Tokenizer::load(LILY_SOURCE_DIR "/models/demo");
   return tokenizer;
 }
 
