@@ -213,5 +213,28 @@ TEST(Generate, TheMiniModelRunsWithoutATokenizer) {
   EXPECT_FALSE(engine->generate(session, request));
 }
 
+TEST(Generate, EndsWithAnErrorWhenEveryTokenIsBannedAndTheSessionGoesOn) {
+  EngineOptions options;
+  options.model = demo_folder();
+  options.context = 128;
+  const auto engine = Engine::load(options, one_thread());
+  Session session = engine->open_session().value();
+  GenerateRequest request;
+  request.prompt = {1, 2, 3};
+  request.max_tokens = 4;
+  for (uint32_t id = 0; id < engine->vocabulary().size; ++id) {
+    request.sampling.logit_bias.emplace_back(id, -100.0);
+  }
+  for (const double temperature : {0.0, 1.0}) {
+    request.sampling.temperature = temperature;
+    const GenerateResult banned = engine->generate(session, request).value();
+    EXPECT_EQ(banned.finish_reason, FinishReason::kError);
+    EXPECT_NE(banned.error.find("banned"), std::string::npos) << banned.error;
+    EXPECT_TRUE(banned.token_ids.empty());
+  }
+  request.sampling.logit_bias.clear();
+  EXPECT_NE(engine->generate(session, request).value().finish_reason, FinishReason::kError);
+}
+
 }  // namespace
 }  // namespace lily::test

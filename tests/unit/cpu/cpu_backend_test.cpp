@@ -3,9 +3,12 @@
 #include "backend/cpu/cpu_backend.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <array>
 #include <atomic>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <numeric>
 
@@ -60,6 +63,26 @@ TEST(ThreadPool, WakesAfterItHasParked) {
   }
   EXPECT_EQ(count.load(), 6U);
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && \
+    !defined(__SANITIZE_THREAD__)  // sanitizers need the address space that this test takes away
+/// Starts more threads than fit in a gigabyte of stacks; exits 3 when that is an Error(kMemory).
+[[noreturn]] void start_too_many_threads() {
+  const rlimit limit{uint64_t{1} << 30, uint64_t{1} << 30};
+  setrlimit(RLIMIT_AS, &limit);
+  try {
+    const ThreadPool pool(4096);
+  } catch (const Error& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    std::_Exit(error.code() == ErrorCode::kMemory ? 3 : 4);
+  }
+  std::_Exit(0);
+}
+
+TEST(ThreadPool, ATeamThatTheSystemCannotStartIsAnError) {
+  EXPECT_EXIT(start_too_many_threads(), testing::ExitedWithCode(3), "cannot start thread");
+}
+#endif
 
 /// A quantised matrix in memory: codes count up, scales and biases tell their row and group.
 struct Matrix {
