@@ -4,7 +4,7 @@ JOBS ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu 2>/dev/null || echo 2)
 BUILD = build/release
 CTEST = ctest --output-on-failure --no-tests=error -j $(JOBS)
 
-.PHONY: help deps build demo test asan tsan clang clang-build coverage tidy format check-format arm soak bench install clean
+.PHONY: help deps build demo test asan tsan clang clang-build coverage tidy format check-format bench install clean
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -12,9 +12,9 @@ help:
 ## make demo      install what is missing, build, answer a prompt with the bundled model
 demo: build
 	@echo
-	$(BUILD)/bin/lily run --no-think -p "What is the capital of France?"
-	$(BUILD)/bin/lily run --no-think --tools models/demo/tools.json -p "What is the weather in Oslo?"
-	$(BUILD)/bin/lily run --no-think --max-tokens 120 -p "Tell me a story about a fox."
+	$(BUILD)/bin/lily run --no-think --seed 1 -p "What is the capital of France?"
+	$(BUILD)/bin/lily run --no-think --seed 1 --tools models/demo/tools.json -p "What is the weather in Oslo?"
+	$(BUILD)/bin/lily run --no-think --seed 1 --max-tokens 80 -p "Tell me a story about a fox."
 
 ## make deps      install build packages (apt or Homebrew); does nothing when all are there
 deps:
@@ -34,12 +34,17 @@ test: deps
 	$(CTEST) --test-dir $(BUILD)
 
 ## make asan      the same under AddressSanitizer and UndefinedBehaviorSanitizer
-## make tsan      thread pool, backend and engine tests under ThreadSanitizer
 ## make clang     build and test with clang
-asan tsan clang: deps
+asan clang: deps
 	cmake --preset $@ $(CMAKE_ARGS)
 	cmake --build build/$@ -j $(JOBS)
-	$(CTEST) --test-dir build/$@ $(if $(filter tsan,$@),-L threads)
+	$(CTEST) --test-dir build/$@
+
+## make tsan      thread pool, backend and engine tests under ThreadSanitizer
+tsan: deps
+	cmake --preset tsan $(CMAKE_ARGS)
+	cmake --build build/tsan -j $(JOBS) --target unit_cpu unit_engine
+	$(CTEST) --test-dir build/tsan -L threads
 
 clang-build: deps
 	cmake --preset clang $(CMAKE_ARGS)
@@ -61,10 +66,6 @@ format:
 	@git ls-files '*.h' '*.cpp' | xargs clang-format -i
 check-format:
 	@git ls-files '*.h' '*.cpp' | xargs clang-format --dry-run -Werror
-
-## make arm       kernel tests cross-built for 64-bit Arm and run under emulation
-arm:
-	@tools/test_arm.sh
 
 ## make bench     generation benchmark on the bundled model
 bench: build
