@@ -13,13 +13,16 @@
 namespace lily {
 namespace {
 
-/// Temporaries of one row, all counted as alive at once: an upper bound that is small next to weights and KV.
+/// Temporaries of one row, all counted as alive at once, and room for a backend's own: every expert's output in f32 and
+/// inputs of products in another form. An upper bound that is small next to weights and KV.
 uint64_t workspace_row_bytes(const ModelShape& shape, uint64_t act) {
   const uint64_t linear = uint64_t{shape.conv_channels()} + 2ULL * shape.value_dim() + 2ULL * shape.value_heads;
   const uint64_t attention = 4ULL * shape.query_dim() + 2ULL * shape.kv_dim();
   const uint64_t experts = uint64_t{shape.experts_per_token} * shape.expert_intermediate + shape.shared_intermediate;
   return (2ULL * shape.hidden + std::max(linear, attention) + experts) * act +
-         (shape.experts + 1ULL + 4ULL * shape.experts_per_token) * sizeof(float);
+         (shape.experts + 1ULL + 4ULL * shape.experts_per_token) * sizeof(float) +
+         (shape.experts_per_token + 1ULL) * (shape.hidden + 2ULL * shape.expert_intermediate) * sizeof(float) +
+         2ULL * shape.hidden * sizeof(float);
 }
 
 /// The memory limit of the control group, where there is one.

@@ -16,7 +16,8 @@ namespace {
 
 class CpuBackend : public Backend {
  public:
-  CpuBackend(uint32_t threads, SimdLevel level) : level_(level), kernels_(kernels_of(level)), pool_(threads) {}
+  CpuBackend(uint32_t threads, SimdLevel level)
+      : level_(level), kernels_(kernels_of(level)), pool_(threads), workspace_(threads) {}
 
   std::string_view name() const override { return "cpu"; }
   std::string description() const override {
@@ -25,7 +26,7 @@ class CpuBackend : public Backend {
   }
   BackendMemory memory() const override {
     BackendMemory total;
-    total.workspace_bytes = workspace_bytes_;
+    total.workspace_bytes = workspace_.bytes();
     for (const auto& weight : weights_) {
       total.weights_bytes += weight->bytes();
     }
@@ -70,13 +71,11 @@ class CpuBackend : public Backend {
         states[index] = range(bindings.states[index], 0, buffer.bytes);
       }
     }
-    return std::make_unique<CpuProgram>(
-        plan, lower(plan, weights, kernels_), states, pool_,
-        [this](std::string fault) {
-          fault_ = fault_.empty() ? std::move(fault) : fault_;
-          return Ticket{++submitted_};
-        },
-        [this](int64_t bytes) { workspace_bytes_ += static_cast<uint64_t>(bytes); });
+    return std::make_unique<CpuProgram>(plan, lower(plan, weights, kernels_), states, CpuTeam{pool_, workspace_},
+                                        [this](std::string fault) {
+                                          fault_ = fault_.empty() ? std::move(fault) : fault_;
+                                          return Ticket{++submitted_};
+                                        });
   }
   void wait(Ticket ticket) override {
     LILY_CHECK(ticket.number <= submitted_, "ticket {} was never handed out", ticket.number);
@@ -96,11 +95,11 @@ class CpuBackend : public Backend {
   SimdLevel level_;
   const KernelTable& kernels_;
   ThreadPool pool_;
+  Workspace workspace_;
   std::vector<std::unique_ptr<CpuWeight>> weights_;
   std::vector<Memory> buffers_;
   uint64_t submitted_ = 0;
   std::string fault_;  // of a step that nobody has waited for yet
-  uint64_t workspace_bytes_ = 0;
 };
 
 }  // namespace

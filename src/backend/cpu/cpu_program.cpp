@@ -28,8 +28,8 @@ void StepView::assign(const Step& next) {
   logit_rows = static_cast<uint32_t>(logit_row_row.size());
 }
 
-CpuProgram::CpuProgram(const Plan& plan, Lowered lowered, const std::vector<std::byte*>& states, ThreadPool& pool,
-                       std::function<Ticket(std::string)> next_ticket, std::function<void(int64_t)> account)
+CpuProgram::CpuProgram(const Plan& plan, Lowered lowered, const std::vector<std::byte*>& states, const CpuTeam& team,
+                       std::function<Ticket(std::string)> next_ticket)
     : name_(plan.name),
       options_(plan.options),
       sizes_(plan.sizes),
@@ -37,15 +37,15 @@ CpuProgram::CpuProgram(const Plan& plan, Lowered lowered, const std::vector<std:
       vocab_(plan.shape.vocab),
       samples_only_(std::all_of(plan.ops.begin(), plan.ops.end(),
                                 [](const Op& op) { return std::holds_alternative<Sample>(op); })),
-      pool_(pool),
+      team_(team),
       next_ticket_(std::move(next_ticket)),
-      account_(std::move(account)),
       counters_(lowered_.launches.size()),
       job_([this](uint32_t thread) { work(thread); }) {
   std::vector<std::vector<Access>> accesses;
+  uint64_t scratch_bytes = 0;
   for (const auto& launch : lowered_.launches) {
     accesses.push_back(launch->accesses());
-    scratch_stride_ = std::max(scratch_stride_, launch->scratch_bytes());
+    scratch_bytes = std::max(scratch_bytes, launch->scratch_bytes());
   }
   order_ = schedule(accesses);
   std::vector<uint64_t> sizes;
@@ -58,27 +58,21 @@ CpuProgram::CpuProgram(const Plan& plan, Lowered lowered, const std::vector<std:
   LILY_CHECK(physical.level_count == order_.level_count, "{}: aliasing raised the levels from {} to {}", name_,
              order_.level_count, physical.level_count);
   offsets_ = memory.offsets;
-  arena_ = Memory(memory.arena_bytes, "temporaries");
-  scratch_stride_ = (scratch_stride_ + 4095) / 4096 * 4096;
-  scratch_ = Memory(scratch_stride_ * pool.threads(), "thread scratch");
-  account_(static_cast<int64_t>(workspace_bytes()));
+  arena_bytes_ = memory.arena_bytes;
+  team_.workspace.reserve(arena_bytes_, scratch_bytes);
   addresses_.base.resize(sizes.size(), nullptr);
-  for (size_t buffer = 0; buffer < sizes.size(); ++buffer) {
-    if (buffer < states.size() && states[buffer] != nullptr) {
-      addresses_.base[buffer] = states[buffer];
-    } else if (offsets_[buffer] != MemoryPlan::kUnplaced) {
-      addresses_.base[buffer] = arena_.data() + offsets_[buffer];
-    }
-  }
+  std::copy(states.begin(), states.end(), addresses_.base.begin());
+  place_temporaries();
   by_level_ = level_order(order_);
 }
 
-CpuProgram::~CpuProgram() {
-  account_(-static_cast<int64_t>(workspace_bytes()));
-}
-
-uint64_t CpuProgram::workspace_bytes() const {
-  return arena_.bytes() + scratch_.bytes();
+void CpuProgram::place_temporaries() {
+  for (size_t buffer = 0; buffer < offsets_.size(); ++buffer) {
+    if (offsets_[buffer] != MemoryPlan::kUnplaced) {
+      addresses_.base[buffer] = team_.workspace.arena() + offsets_[buffer];
+    }
+  }
+  workspace_generation_ = team_.workspace.generation();
 }
 
 void CpuProgram::check_step(const Step& step) const {
@@ -144,8 +138,8 @@ void CpuProgram::collect(const StepView& step) {
 }
 
 void CpuProgram::work(uint32_t thread) {
-  const Worker worker{scratch_.data() + thread * scratch_stride_, &addresses_};
-  const uint32_t threads = pool_.threads();
+  const Worker worker{team_.workspace.scratch(thread), &addresses_};
+  const uint32_t threads = team_.pool.threads();
   for (size_t i = 0; i < active_.size(); ++i) {
     const Active& active = active_[i];
     if (active.grain == 0 || threads == 1) {
@@ -164,7 +158,7 @@ void CpuProgram::work(uint32_t thread) {
       }
     }
     if (active.ends_level) {
-      pool_.barrier();
+      team_.pool.barrier();
     }
   }
 }
@@ -182,15 +176,18 @@ void CpuProgram::guarded_run(const Launch& launch, ItemRange range, const Worker
 
 Ticket CpuProgram::submit(const Step& step) {
   samples_only_ ? check_samples(step) : check_step(step);
+  if (workspace_generation_ != team_.workspace.generation()) {
+    place_temporaries();
+  }
   view_.assign(step);
   collect(view_);
-  pool_.run(job_);
+  team_.pool.run(job_);
   return next_ticket_(std::exchange(fault_, {}));
 }
 
 std::string CpuProgram::describe() const {
   std::string text = fmt::format("program {} on cpu: {} launches, {} levels, arena {} bytes\n", name_,
-                                 lowered_.launches.size(), order_.level_count, arena_.bytes());
+                                 lowered_.launches.size(), order_.level_count, arena_bytes_);
   for (const uint32_t index : by_level_) {
     text += fmt::format("  level {:3} {}\n", order_.levels[index], lowered_.launches[index]->name());
   }

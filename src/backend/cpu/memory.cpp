@@ -12,6 +12,7 @@ namespace lily::cpu {
 namespace {
 
 constexpr uint64_t kHugePage = uint64_t{2} << 20;
+constexpr uint64_t kPage = 4096;  // threads' scratch starts at its multiples, so that no two share a cache line
 
 }  // namespace
 
@@ -44,6 +45,23 @@ Memory& Memory::operator=(Memory&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(bytes_, other.bytes_);
   return *this;
+}
+
+void Workspace::reserve(uint64_t arena_bytes, uint64_t scratch_bytes) {
+  const uint64_t stride = (scratch_bytes + kPage - 1) / kPage * kPage;
+  if (arena_bytes <= arena_.bytes() && stride <= stride_) {
+    return;
+  }
+  if (arena_bytes > arena_.bytes()) {
+    arena_ = Memory();  // gone before the larger one comes
+    arena_ = Memory(arena_bytes, "temporaries");
+  }
+  if (stride > stride_) {
+    scratch_ = Memory();
+    scratch_ = Memory(stride * threads_, "thread scratch");
+    stride_ = stride;
+  }
+  ++generation_;
 }
 
 }  // namespace lily::cpu
