@@ -6,8 +6,8 @@
 set -euo pipefail
 root=$1
 repository=$(git -C "$(dirname "$0")/.." rev-parse --show-toplevel)
-mirror=$(sed -nE 's/^deb (\[[^]]*\] )?([^ ]+) bookworm main.*/\2/p' /etc/apt/sources.list /etc/apt/sources.list.d/*.list 2>/dev/null | head -n 1)
-[ -n "$mirror" ] || mirror=$(sed -nE 's/^URIs: *([^ ]+).*/\1/p' /etc/apt/sources.list.d/*.sources 2>/dev/null | head -n 1)
+mirror=$(sed -nE 's/^deb (\[[^]]*\] )?([^ ]+) bookworm main.*/\2/p' /etc/apt/sources.list /etc/apt/sources.list.d/*.list 2>/dev/null | head -n 1 || true)
+[ -n "$mirror" ] || mirror=$(sed -nE 's/^URIs: *([^ ]+).*/\1/p' /etc/apt/sources.list.d/*.sources 2>/dev/null | head -n 1 || true)
 [ -x "$root/bin/bash" ] || debootstrap --variant=minbase --no-check-gpg bookworm "$root" "$mirror" >"$root.debootstrap.log"
 cp -r /etc/apt/apt.conf.d/. "$root/etc/apt/apt.conf.d/"
 cp /etc/apt/sources.list "$root/etc/apt/sources.list" 2>/dev/null || true
