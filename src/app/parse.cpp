@@ -47,7 +47,8 @@ int parse(const ParseOptions& options) {
   for (size_t at = 0; at < text.size(); at += step) take(parser.push(std::string_view(text).substr(at, step)));
   take(parser.finish(cause));
   if (options.json) {
-    write_output(compact_json({{"message", turn.to_message()}, {"finish_reason", turn.finish_reason(cause)}}) + "\n");
+    write_output(compact_json({{"message", turn.to_message(cause)}, {"finish_reason", turn.finish_reason(cause)}}) +
+                 "\n");
     return kExitDone;
   }
   AnswerPrinter printer({.show_reasoning = true, .for_terminal = output_is_terminal()});
