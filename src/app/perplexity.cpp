@@ -50,7 +50,7 @@ struct Scores {
 
 std::vector<uint32_t> read_tokens(const PerplexityOptions& options) {
   if (!options.ids_file.empty()) return value_or_raise(parse_token_ids(read_input_file(options.ids_file)));
-  const Tokenizer tokenizer = Tokenizer::load(model_folder(options.model));
+  const Tokenizer tokenizer = load_tokenizer(options.model);
   return tokenizer.encode(read_input_file(options.text_file), AddedTokens::kForbid);
 }
 

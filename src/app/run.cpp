@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
-#include <cstdio>
 #include <memory>
 #include <optional>
 #include <string>
@@ -106,7 +105,7 @@ ordered_json answer_json(const Engine& engine, const RunOptions& options, const 
   out["text"] = result.text;
   out["finish_reason"] = answer.finish_reason;
   if (result.stop_string) out["stop"] = *result.stop_string;
-  if (!options.raw) out["message"] = answer.turn.to_message();
+  if (!options.raw) out["message"] = answer.turn.to_message(answer.cause);
   if (options.logprobs) out["logprobs"] = logprobs_json(engine, result);
   out["seed"] = result.seed;
   out["timings"] = {{"prefill_tokens", result.timings.prefill_tokens},
@@ -184,7 +183,7 @@ int run(RunOptions options) {
     print_whole(answer, printer);
   }
   if (!options.json && !options.quiet) {
-    fmt::print(stderr, "{}\n", summary_line(answer.result, answer.finish_reason));
+    write_error_line(summary_line(answer.result, answer.finish_reason));
   }
   return outcome(answer.result);
 }

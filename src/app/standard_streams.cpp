@@ -1,10 +1,12 @@
 #include "app/standard_streams.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 
 #include "base/error.h"
@@ -40,6 +42,17 @@ void write_output(std::string_view text) {
 
 bool output_closed() {
   return reader_gone.load(std::memory_order_relaxed);
+}
+
+void open_missing_streams() {
+  for (int descriptor = STDIN_FILENO; descriptor <= STDERR_FILENO; ++descriptor) {
+    if (fcntl(descriptor, F_GETFD) < 0 && errno == EBADF) open("/dev/null", O_RDWR);  // takes the lowest free number
+  }
+}
+
+void write_error_line(std::string_view line) {
+  const std::string text = std::string(line) + "\n";
+  std::fwrite(text.data(), 1, text.size(), stderr);
 }
 
 std::string read_input() {

@@ -163,8 +163,43 @@ TEST(ChatFromAPipe, AMessageThatDoesNotFitIsNotSaid) {
   std::string text;
   while (text.size() < 50000) text += "Once upon a time there was a king. ";
   const Outcome outcome = run_lily(kShort, text + "\n/stats\n");
-  EXPECT_EQ(outcome.exit, 0);
+  EXPECT_EQ(outcome.exit, 2);
   EXPECT_NE(outcome.err.find("the context holds 4096"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.out.find("0 messages"), std::string::npos) << outcome.out;
+}
+
+TEST(ChatFromAPipe, OptionsOutOfRangeAreRefusedAtTheStart) {
+  for (const auto& [option, value] : {std::pair("--temperature", "5"), std::pair("-n", "0"), std::pair("--stop", "")}) {
+    const Outcome outcome = run_lily({"chat", option, value}, "/help\n");
+    EXPECT_EQ(outcome.exit, 2) << option;
+    EXPECT_EQ(outcome.out, "") << option;
+    EXPECT_TRUE(outcome.err.starts_with("lily: error: ")) << outcome.err;
+  }
+}
+
+TEST(ChatFromAPipe, OptionsWinOverALoadedConversation) {
+  const std::string folder = fresh_folder("chat_load_options");
+  write_file(
+      folder + "/a.json",
+      R"({"format":"lily-transcript","settings":{"thinking":true},"messages":[{"role":"system","content":"old"}]})");
+  const Outcome outcome =
+      run_lily({"chat", "--load", folder + "/a.json", "--no-think", "--system", "new"}, "/system\n/stats\n");
+  EXPECT_EQ(outcome.exit, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("[system message: new]"), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find("thinking off"), std::string::npos) << outcome.out;
+}
+
+TEST(ChatFromAPipe, AConversationThatCannotGoOnIsNotLoaded) {
+  const std::string folder = fresh_folder("chat_load_broken");
+  write_file(folder + "/role.json", R"([{"role":"user","content":"a"},{"role":"wizard","content":"b"}])");
+  write_file(folder + "/image.json",
+             R"([{"role":"user","content":"a"},{"role":"user","content":[{"type":"image_url","image_url":"x"}]}])");
+  const Outcome outcome =
+      run_lily({"chat"}, "/load " + folder + "/role.json\n/load " + folder + "/image.json\n/stats\n");
+  EXPECT_EQ(outcome.exit, 2);
+  EXPECT_NE(outcome.err.find("role.json: messages[1]: Unexpected message role."), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("image.json: messages[1]: the content has a part of type image"), std::string::npos)
+      << outcome.err;
   EXPECT_NE(outcome.out.find("0 messages"), std::string::npos) << outcome.out;
 }
 

@@ -71,7 +71,7 @@ TEST(Tokenize, BrokenInputIsReplacedOrRefused) {
   EXPECT_EQ(json_of(run_lily({"tokenize", "--json"}, "a\uFFFD"))["ids"], out["ids"]);
   expect_refused(run_lily({"tokenize", "--decode"}, "1 2 x"), "entry 3 is \"x\"");
   expect_refused(run_lily({"tokenize", "--decode"}, "999999"), "token id 999999 at position 0");
-  expect_refused(run_lily({"tokenize", "-m", "/nonexistent/model"}), "/nonexistent/model: does not exist");
+  expect_refused(run_lily({"tokenize", "-m", "/nonexistent/model"}), "/nonexistent/model does not exist");
 }
 
 TEST(Template, RendersTheRecordedConversations) {
@@ -206,7 +206,28 @@ TEST(Inspect, ABrokenModelIsRefusedInOneSentence) {
   expect_refused(run_lily({"inspect", "-m", folder}), "config.json");
   write_file(folder + "/config.json", "{\"model_type\": \"llama\"}");
   expect_refused(run_lily({"inspect", "-m", folder}), "llama");
-  expect_refused(run_lily({"inspect", "-m", folder + "/config.json"}), "not a folder");
+  expect_refused(run_lily({"inspect", "-m", folder + "/config.json"}),
+                 "config.json is a file, expected the folder of an MLX");
+}
+
+TEST(ModelChoice, WhatIsNoModelFolderIsNamedByEveryCommand) {
+  const std::string folder = fresh_folder("no_model");
+  write_file(folder + "/x.gguf", "GGUF");
+  write_file(folder + "/messages.json", R"([{"role": "user", "content": "a"}])");
+  const std::string empty = fresh_folder("no_model_empty");
+  for (const std::vector<std::string>& args : {std::vector<std::string>{"run", "-p", "hi"},
+                                               {"tokenize"},
+                                               {"template", "--messages", folder + "/messages.json"},
+                                               {"chat"}}) {
+    const auto refusal = [&args](const std::string& model, std::string_view part) {
+      std::vector<std::string> all = args;
+      all.insert(all.end(), {"-m", model});
+      expect_refused(run_lily(all, "a"), part);
+    };
+    refusal(folder + "/x.gguf", "x.gguf is a GGUF file, expected the folder of an MLX 4-bit checkpoint");
+    refusal(folder + "/messages.json", "messages.json is a file, expected the folder of an MLX 4-bit checkpoint");
+    refusal(empty, "holds nothing (it is empty), expected the folder of an MLX 4-bit checkpoint");
+  }
 }
 
 TEST(ModelChoice, TheEnvironmentNamesAModelAndTheOptionWins) {
