@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "model/json_fields.h"
+#include "model/sampling_limits.h"
 #include "model/tensor_names.h"
 
 namespace lily {
@@ -251,19 +252,19 @@ void add_eos_ids(const Fields& fields, uint32_t vocab, std::vector<uint32_t>& id
   }
 }
 
-std::optional<float> find_float(const Fields& fields, std::string_view key, double low, double high) {
-  const std::optional<double> value = fields.find_number(key, low, high);
+std::optional<float> find_float(const Fields& fields, std::string_view key, const SamplingLimits& limits) {
+  const std::optional<double> value = fields.find_number(key, limits.low, limits.high);
   return value ? std::optional(static_cast<float>(*value)) : std::nullopt;
 }
 
 GenerationDefaults read_generation(const Fields& fields) {
   return {.do_sample = fields.find_bool("do_sample"),
-          .temperature = find_float(fields, "temperature", 0, 100),
-          .top_k = fields.find_uint("top_k", 0, UINT32_MAX),
-          .top_p = find_float(fields, "top_p", 0, 1),
-          .min_p = find_float(fields, "min_p", 0, 1),
-          .repetition_penalty = find_float(fields, "repetition_penalty", 1e-3, 1e3),
-          .presence_penalty = find_float(fields, "presence_penalty", -100, 100)};
+          .temperature = find_float(fields, "temperature", kTemperatureLimits),
+          .top_k = fields.find_uint("top_k", 0, static_cast<uint32_t>(kTopKLimits.high)),
+          .top_p = find_float(fields, "top_p", kTopPLimits),
+          .min_p = find_float(fields, "min_p", kMinPLimits),
+          .repetition_penalty = find_float(fields, "repetition_penalty", kRepetitionPenaltyLimits),
+          .presence_penalty = find_float(fields, "presence_penalty", kPresencePenaltyLimits)};
 }
 
 /// The name of the end-of-turn token: a string, or the object form with its text under "content".

@@ -310,6 +310,9 @@ TEST(ConfigFile, BrokenJsonIsRefusedWithItsPlace) {
 
 TEST(ConfigFile, BrokenSidecarsAreNamed) {
   const fs::path folder = config_folder("sidecars", [](Json&) {});
+  test::write_text(folder / "generation_config.json", R"({"temperature": 5})");
+  EXPECT_TRUE(contains(caught([&] { load_config(folder); }).text,
+                       "generation_config.json: temperature is 5, expected a number from 0 to 2"));
   test::write_text(folder / "generation_config.json", R"({"temperature": "hot"})");
   EXPECT_TRUE(contains(caught([&] { load_config(folder); }).text,
                        "generation_config.json: temperature is hot, expected a number"));
