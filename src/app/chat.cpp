@@ -99,7 +99,7 @@ class Chat {
 
   /// Says what went wrong. A person sees it and goes on; a script learns it from the exit status too.
   void complain(const std::string& message, int status = kExitUnusable) {
-    write_error_line(fmt::format("lily: error: {}", message));
+    write_error_line(fmt::format("lily: error: {}", errors_are_terminal() ? without_controls(message) : message));
     if (!editor_.interactive() && status_ == kExitDone) status_ = status;
   }
 
@@ -115,6 +115,10 @@ class Chat {
           break;
         case LineEditor::Status::kInterrupted:
           joiner.take();
+          break;
+        case LineEditor::Status::kTooLong:
+          joiner.take();
+          complain("a line of the input is longer than 16 MB; it was left out");
           break;
         case LineEditor::Status::kEnd:
           return joiner.open() ? std::optional(joiner.take()) : std::nullopt;
@@ -227,7 +231,8 @@ class Chat {
     }
     if (!has_system()) return write_output("[no system message]\n");
     Result<std::string> text = content_text(transcript_.messages.front()["content"], true);
-    write_output(fmt::format("[system message: {}]\n", text ? text.value() : text.failure().message));
+    const std::string shown = text ? text.value() : text.failure().message;
+    write_output(fmt::format("[system message: {}]\n", output_is_terminal() ? without_controls(shown) : shown));
   }
 
   void save(const std::string& file) {

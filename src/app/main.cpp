@@ -14,7 +14,8 @@
 namespace {
 
 void report(std::string_view message) {
-  lily::write_error_line(fmt::format("lily: error: {}", message));
+  const std::string shown(lily::errors_are_terminal() ? lily::without_controls(message) : message);
+  lily::write_error_line(fmt::format("lily: error: {}", shown));
 }
 
 /// The help of the command that was asked about, the version, or a usage error in one sentence.

@@ -177,6 +177,36 @@ TEST(ChatFromAPipe, OptionsOutOfRangeAreRefusedAtTheStart) {
   }
 }
 
+TEST(ChatFromAPipe, ALineThatIsTooLongIsOneErrorAndLeftOut) {
+  const Outcome outcome = run_lily({"chat"}, std::string((size_t{16} << 20) * 5 / 2, 'a') + "\n/stats\n");
+  EXPECT_EQ(outcome.exit, 2);
+  EXPECT_EQ(outcome.err, "lily: error: a line of the input is longer than 16 MB; it was left out\n");
+  EXPECT_NE(outcome.out.find("0 messages"), std::string::npos) << outcome.out;
+}
+
+TEST_F(ChatOnATerminal, AFileThatIsNoHistoryIsLeftAlone) {
+  const std::string file = fresh_folder("chat_no_history") + "/notes";
+  write_file(file, "precious\n");
+  Terminal terminal({"chat", "--history", file}, env());
+  ASSERT_TRUE(terminal.expect("is no history"));
+  ASSERT_TRUE(terminal.expect_prompt());
+  terminal.type("/quit\n");
+  EXPECT_EQ(terminal.wait(), 0);
+  EXPECT_EQ(read_whole(file), "precious\n");
+}
+
+TEST_F(ChatOnATerminal, QuitRestoresTheTerminal) {
+  Terminal terminal({"chat"}, env());
+  ASSERT_TRUE(terminal.expect_prompt());
+  terminal.send_signal(SIGWINCH);
+  terminal.send_signal(SIGTSTP);  // a session leader cannot be stopped: it goes on at once
+  terminal.type("abc");
+  ASSERT_TRUE(terminal.expect("abc"));
+  terminal.send_signal(SIGQUIT);
+  EXPECT_EQ(terminal.wait(), 128 + SIGQUIT);
+  EXPECT_TRUE(terminal.is_cooked());
+}
+
 TEST(ChatFromAPipe, OptionsWinOverALoadedConversation) {
   const std::string folder = fresh_folder("chat_load_options");
   write_file(
