@@ -38,7 +38,20 @@ TemplateVersion model_template(const std::filesystem::path& folder) {
 }
 
 ordered_json read_tools(const std::string& path) {
-  return read_list(path, "tools");
+  ordered_json tools = read_list(path, "tools");
+  for (size_t i = 0; i < tools.size(); ++i) {
+    const ordered_json& tool = tools[i];
+    const bool nested = tool.is_object() && tool.contains("function");
+    const ordered_json& function = nested ? tool["function"] : tool;
+    const bool named = function.is_object() && function.contains("name") && function["name"].is_string() &&
+                       !function["name"].get_ref<const std::string&>().empty();
+    if (!named) {
+      throw Error(ErrorCode::kUsage, "{}: tools[{}]: expected an object with the name of a function, found {}",
+                  path == "-" ? "standard input" : path, i,
+                  function.is_object() ? "an object without one" : function.type_name());
+    }
+  }
+  return tools;
 }
 
 ordered_json read_messages(const std::string& path) {

@@ -23,7 +23,8 @@ struct Prompt {
 /// Which template the model folder ships; logs a warning for one that is not published. Qwen3.6's when there is none.
 TemplateVersion model_template(const std::filesystem::path& folder);
 
-/// A JSON list of tools, or an object with such a list as `tools`; "-" is standard input. Throws Error(kUsage, kIo).
+/// A JSON list of tools with names, or an object with such a list as `tools`; "-" is standard input. Throws
+/// Error(kUsage, kIo).
 ordered_json read_tools(const std::string& path);
 /// A JSON list of messages, or an object with such a list as `messages`; "-" is standard input. Throws as read_tools().
 ordered_json read_messages(const std::string& path);

@@ -61,6 +61,9 @@ Input read_prompt(const RunOptions& options) {
     throw Error(ErrorCode::kUsage, "no prompt: give -p TEXT, -p - to read standard input, or --token-ids");
   }
   const bool from_input = !options.prompt || *options.prompt == "-";
+  if (from_input && options.tools_file == "-") {
+    throw Error(ErrorCode::kUsage, "--tools and the prompt both read standard input, which holds one of them");
+  }
   std::string text = valid_utf8(from_input ? read_input() : *options.prompt);
   if (text.find_first_not_of(" \t\r\n") == std::string::npos) throw Error(ErrorCode::kUsage, "the prompt is empty");
   return {.text = std::move(text), .ids = std::nullopt};
@@ -87,11 +90,13 @@ ordered_json logprobs_json(const Engine& engine, const GenerateResult& result) {
     const TokenLogprobs& token = result.logprobs[i];
     ordered_json top = ordered_json::array();
     for (const auto& [id, logprob] : token.top) {
-      top.push_back({{"id", id}, {"token", token_text(engine, id)}, {"logprob", logprob}});
+      top.push_back({{"id", id}, {"token", token_text(engine, id)}, {"logprob", shortest_double(logprob)}});
     }
     const uint32_t id = result.token_ids[i];
-    list.push_back(
-        {{"id", id}, {"token", token_text(engine, id)}, {"logprob", token.logprob}, {"top", std::move(top)}});
+    list.push_back({{"id", id},
+                    {"token", token_text(engine, id)},
+                    {"logprob", shortest_double(token.logprob)},
+                    {"top", std::move(top)}});
   }
   return list;
 }

@@ -22,7 +22,7 @@ void write_error_line(std::string_view line);
 
 /// All of standard input, byte for byte. Throws Error(kIo) beyond kMaxInputBytes or when it cannot be read.
 std::string read_input();
-/// The file, or standard input for "-". Throws Error(kIo).
+/// The file or pipe, or standard input for "-". Throws Error(kIo).
 std::string read_input_file(const std::string& path);
 
 /// The text with impossible UTF-8 replaced by U+FFFD.

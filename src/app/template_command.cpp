@@ -32,6 +32,9 @@ constexpr const char* kFooter =
     "parsed.";
 
 int render(const TemplateOptions& options) {
+  if (options.messages_file == "-" && options.tools_file == "-") {
+    throw Error(ErrorCode::kUsage, "--messages and --tools both read standard input, which holds one of them");
+  }
   ordered_json messages = read_messages(options.messages_file);
   if (options.repair) messages = value_or_raise(normalize_messages(std::move(messages)));
   const ordered_json tools = options.tools_file.empty() ? ordered_json() : read_tools(options.tools_file);

@@ -106,6 +106,33 @@ TEST(Template, RendersTheRecordedConversations) {
   EXPECT_GE(texts + errors, 30);
 }
 
+TEST(Template, ReadsPipesAndStandardInputOnce) {
+  const std::string folder = fresh_folder("template_pipe");
+  const std::string fifo = folder + "/messages";
+  const std::string out = folder + "/out";
+  const std::string command = "mkfifo " + fifo + " && { echo '[{\"role\": \"user\", \"content\": \"b\"}]' > " + fifo +
+                              " & " + LILY_BINARY + " template --no-generation-prompt --messages " + fifo + " > " +
+                              out + "; }";
+  EXPECT_EQ(std::system(command.c_str()), 0);
+  EXPECT_EQ(read_whole(out), "<|im_start|>user\nb<|im_end|>\n");
+  expect_refused(run_lily({"template", "--messages", "-", "--tools", "-"}, "[]"), "--messages and --tools both");
+  expect_refused(run_lily({"run", "--tools", "-"}, "hi"), "--tools and the prompt both");
+}
+
+TEST(Template, RefusesToolsWithoutAName) {
+  const std::string folder = fresh_folder("template_tools");
+  write_file(folder + "/m.json", R"([{"role": "user", "content": "b"}])");
+  for (const char* broken : {"3", "{}", R"({"name": 3})", R"({"function": {"name": ""}})", R"({"function": "f"})"}) {
+    write_file(folder + "/t.json",
+               R"([{"name": "flat"}, {"type": "function", "function": {"name": "f"}}, )" + std::string(broken) + "]");
+    expect_refused(run_lily({"template", "--messages", folder + "/m.json", "--tools", folder + "/t.json"}),
+                   "t.json: tools[2]: expected an object with the name of a function");
+  }
+  write_file(folder + "/m.json", R"([{"role": "user", "content": [{"type": "image_url", "image_url": "x"}]}])");
+  expect_refused(run_lily({"template", "--messages", folder + "/m.json"}),
+                 "messages[0]: the content has a part of type image");
+}
+
 TEST(Template, RefusesWithTheTemplatesWords) {
   const std::string folder = fresh_folder("template_errors");
   write_file(folder + "/m.json", R"([{"role": "developer", "content": "a"}, {"role": "user", "content": "b"}])");
@@ -201,6 +228,12 @@ TEST(Inspect, ShowsShapeTensorsSizesAndMemory) {
   EXPECT_NE(text.out.find("lm_head"), std::string::npos);
 }
 
+TEST(Inspect, NumbersAreSpelledAsTheFilesSpellThem) {
+  const Outcome outcome = run_lily({"inspect", "--json"});
+  EXPECT_NE(outcome.out.find("\"temperature\":0.6,"), std::string::npos) << outcome.out.substr(0, 2000);
+  EXPECT_NE(outcome.out.find("\"rms_eps\":1e-06,"), std::string::npos) << outcome.out.substr(0, 2000);
+}
+
 TEST(Inspect, ABrokenModelIsRefusedInOneSentence) {
   const std::string folder = fresh_folder("broken_model");
   expect_refused(run_lily({"inspect", "-m", folder}), "config.json");
@@ -264,8 +297,15 @@ TEST(CommandLine, UsageErrorsAreOneSentenceAndStatus2) {
   expect_refused(run_lily(std::vector<std::string>{}), "see lily --help");
   expect_refused(run_lily({"fly"}), "fly");
   expect_refused(run_lily({"run", "--nope"}), "--nope");
-  expect_refused(run_lily({"run", "-p", "x", "--max-tokens", "many"}), "--max-tokens");
-  expect_refused(run_lily({"run", "-p", "x", "--max-tokens", "-1"}), "--max-tokens");
+  expect_refused(run_lily({"run", "-p", "x", "--max-tokens", "many"}),
+                 "--max-tokens: expected a whole number from 1 to 4294967295, found \"many\"");
+  expect_refused(run_lily({"run", "-p", "x", "--max-tokens", "-1"}), "expected a whole number from 1");
+  for (const char* seed : {"-1", "010", "0x10", "1.5", ""}) {
+    expect_refused(run_lily({"run", "-p", "x", std::string("--seed=") + seed}), "--seed");
+  }
+  expect_refused(run_lily({"run", "-p", "x", "--temperature", "5"}), "expected a number from 0 to 2, found \"5\"");
+  expect_refused(run_lily({"run", "-p", "x", "--top-p", "nan"}), "expected a number from 0 to 1, found \"nan\"");
+  expect_refused(run_lily({"run", "-p", "x", "--stop", "a", "--stop", "b\xff"}), "--stop: text 2 is not valid UTF-8");
   expect_refused(run_lily({"run", "-p", "x", "--threads", "0"}), "--threads");
   expect_refused(run_lily({"run", "-p", "x", "--activations", "f16"}), "f16");
   expect_refused(run_lily({"run", "-p", "x", "--token-ids", "1"}), "--token-ids");
