@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
-#include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <optional>
@@ -19,6 +18,7 @@
 #include "app/standard_streams.h"
 #include "app/terminal.h"
 #include "app/transcript.h"
+#include "engine/admission.h"
 #include "engine/engine.h"
 #include "text/tokenizer.h"
 
@@ -32,7 +32,9 @@ struct ChatOptions {
   std::optional<std::string> history;
   std::string load;
   bool think = true;
+  bool think_given = false;
   bool preserve_thinking = true;
+  bool preserve_thinking_given = false;
 };
 
 constexpr const char* kFooter =
@@ -52,10 +54,6 @@ std::filesystem::path default_history_file() {
   return {};
 }
 
-void complain(const std::string& message) {
-  fmt::print(stderr, "lily: error: {}\n", message);
-}
-
 class Chat {
  public:
   Chat(const ChatOptions& options, Engine& engine)
@@ -64,15 +62,14 @@ class Chat {
         version_(model_template(model_folder(options.model))),
         sampling_(value_or_raise(request_from(options.sampling))),
         editor_(options.history ? std::filesystem::path(*options.history) : default_history_file()) {
+    check_request();
     transcript_.model = model_folder(options.model).string();
-    transcript_.thinking = options.think;
-    transcript_.preserve_thinking = options.preserve_thinking;
-    if (options.system) set_system(valid_utf8(*options.system));
-    if (!options.load.empty()) {
-      Result<Transcript> loaded = load_transcript(options.load);
-      if (!loaded) raise_failure(loaded.failure());
-      take(std::move(loaded).value());
+    if (!options.load.empty()) take(value_or_raise(load_conversation(options.load)));
+    if (options.load.empty() || options.think_given) transcript_.thinking = options.think;
+    if (options.load.empty() || options.preserve_thinking_given) {
+      transcript_.preserve_thinking = options.preserve_thinking;
     }
+    if (options.system) set_system(valid_utf8(*options.system));
   }
 
   int run() {
@@ -89,10 +86,23 @@ class Chat {
       if (parsed.kind == ChatInput::Kind::kQuit) break;
       obey(parsed);
     }
-    return kExitDone;
+    return status_;
   }
 
  private:
+  /// The options are looked at before the first message is typed.
+  void check_request() const {
+    GenerateRequest request = sampling_;
+    request.prompt = {0};
+    value_or_raise(admit(engine_, request));
+  }
+
+  /// Says what went wrong. A person sees it and goes on; a script learns it from the exit status too.
+  void complain(const std::string& message, int status = kExitUnusable) {
+    write_error_line(fmt::format("lily: error: {}", errors_are_terminal() ? without_controls(message) : message));
+    if (!editor_.interactive() && status_ == kExitDone) status_ = status;
+  }
+
   /// The next input, or nothing at the end. Ctrl-C drops what was typed.
   std::optional<std::string> read_input_lines() {
     LineJoiner joiner;
@@ -105,6 +115,10 @@ class Chat {
           break;
         case LineEditor::Status::kInterrupted:
           joiner.take();
+          break;
+        case LineEditor::Status::kTooLong:
+          joiner.take();
+          complain("a line of the input is longer than 16 MB; it was left out");
           break;
         case LineEditor::Status::kEnd:
           return joiner.open() ? std::optional(joiner.take()) : std::nullopt;
@@ -142,7 +156,9 @@ class Chat {
     messages.push_back({{"role", "user"}, {"content", text}});
     Result<ModelAnswer> answer = generate();
     std::optional<std::string> problem;
+    int status = kExitFailed;
     if (!answer) {
+      if (answer.failure().kind != FailureKind::kRuntime) status = kExitUnusable;
       problem = answer.failure().message;
       if (answer.failure().kind == FailureKind::kTooLong) *problem += "; /reset starts over";
     } else if (answer.value().result.finish_reason == FinishReason::kError) {
@@ -152,9 +168,9 @@ class Chat {
     }
     if (problem) {
       messages.erase(messages.size() - 1);  // as if it had not been said
-      return complain(*problem);
+      return complain(*problem, status);
     }
-    messages.push_back(answer.value().turn.to_message());
+    messages.push_back(answer.value().turn.to_message(answer.value().cause));
     last_summary_ = summary_line(answer.value().result, answer.value().finish_reason);
     answered_tokens_ += answer.value().result.token_ids.size();
     if (answer.value().finish_reason == "cancelled") write_output("[stopped]\n");
@@ -172,7 +188,6 @@ class Chat {
     }
     GenerateRequest request = sampling_;
     request.prompt = std::move(prompt.value().ids);
-    interrupt_.clear();
     AnswerPrinter printer({.show_reasoning = output_is_terminal(), .for_terminal = output_is_terminal()});
     return generate_answer(engine_, session_,
                            {.request = std::move(request),
@@ -216,7 +231,8 @@ class Chat {
     }
     if (!has_system()) return write_output("[no system message]\n");
     Result<std::string> text = content_text(transcript_.messages.front()["content"], true);
-    write_output(fmt::format("[system message: {}]\n", text ? text.value() : text.failure().message));
+    const std::string shown = text ? text.value() : text.failure().message;
+    write_output(fmt::format("[system message: {}]\n", output_is_terminal() ? without_controls(shown) : shown));
   }
 
   void save(const std::string& file) {
@@ -228,10 +244,19 @@ class Chat {
 
   void load(const std::string& file) {
     if (file.empty()) return complain("/load needs a file name");
-    Result<Transcript> loaded = load_transcript(file);
+    Result<Transcript> loaded = load_conversation(file);
     if (!loaded) return complain(loaded.failure().message);
     take(std::move(loaded).value());
     write_output(fmt::format("[loaded {} messages from {}]\n", transcript_.messages.size(), file));
+  }
+
+  /// A transcript that can be gone on with.
+  Result<Transcript> load_conversation(const std::string& file) const {
+    Result<Transcript> loaded = load_transcript(file);
+    if (!loaded) return loaded.failure();
+    const Result<void> usable = check_conversation(loaded.value().messages, version_);
+    if (!usable) return invalid("{}: {}", file, usable.failure().message);
+    return loaded;
   }
 
   void take(Transcript loaded) {
@@ -258,6 +283,7 @@ class Chat {
   Transcript transcript_;
   std::string last_summary_;
   uint64_t answered_tokens_ = 0;
+  int status_ = kExitDone;
 };
 
 }  // namespace
@@ -267,15 +293,21 @@ void add_chat(CLI::App& root, Action& action) {
   CLI::App* command = root.add_subcommand("chat", "Talk with the model");
   add_model_options(*command, options->model);
   command->add_option("--system", options->system, "System message");
-  command->add_flag("--think,!--no-think", options->think, "Let the model reason before it answers (default: on)");
-  command->add_flag("--preserve-thinking,!--no-preserve-thinking", options->preserve_thinking,
-                    "Keep earlier reasoning in the conversation (default: on)");
-  command->add_option("--load", options->load, "Go on with a saved conversation")->type_name("FILE");
+  const CLI::Option* think =
+      command->add_flag("--think,!--no-think", options->think, "Let the model reason before it answers (default: on)");
+  const CLI::Option* preserve =
+      command->add_flag("--preserve-thinking,!--no-preserve-thinking", options->preserve_thinking,
+                        "Keep earlier reasoning in the conversation (default: on)");
+  command
+      ->add_option("--load", options->load, "Go on with a saved conversation; options given with it win over its own")
+      ->type_name("FILE");
   command->add_option("--history", options->history, "File of typed lines; empty: none (default: in the state folder)")
       ->type_name("FILE");
   add_sampling_flags(*command, options->sampling);
   command->footer(kFooter);
-  command->callback([options, &action] {
+  command->callback([options, think, preserve, &action] {
+    options->think_given = think->count() > 0;
+    options->preserve_thinking_given = preserve->count() > 0;
     action = [options] {
       const std::unique_ptr<Engine> engine = load_engine(options->model, {});
       return Chat(*options, *engine).run();

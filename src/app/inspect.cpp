@@ -71,12 +71,12 @@ ordered_json shape_json(const ModelShape& shape) {
           {"hidden", shape.hidden},
           {"vocab", shape.vocab},
           {"max_positions", shape.max_positions},
-          {"rms_eps", shape.rms_eps},
+          {"rms_eps", shortest_double(shape.rms_eps)},
           {"query_heads", shape.query_heads},
           {"kv_heads", shape.kv_heads},
           {"head_dim", shape.head_dim},
           {"rotary_dim", shape.rotary_dim},
-          {"rope_theta", shape.rope_theta},
+          {"rope_theta", shortest_double(shape.rope_theta)},
           {"key_heads", shape.key_heads},
           {"value_heads", shape.value_heads},
           {"key_head_dim", shape.key_head_dim},
@@ -91,6 +91,10 @@ ordered_json shape_json(const ModelShape& shape) {
 template <typename T>
 ordered_json or_null(const std::optional<T>& value) {
   return value ? ordered_json(*value) : ordered_json();
+}
+
+ordered_json or_null(const std::optional<float>& value) {
+  return value ? ordered_json(shortest_double(*value)) : ordered_json();
 }
 
 ordered_json generation_json(const GenerationDefaults& defaults) {

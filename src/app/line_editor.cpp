@@ -12,6 +12,7 @@
 
 #include "app/standard_streams.h"
 #include "app/terminal.h"
+#include "base/log.h"
 
 namespace lily {
 namespace {
@@ -30,7 +31,12 @@ class LineEditor::Terminal {
     HistEvent event;
     history(history_, &event, H_SETSIZE, kHistoryLines);
     history(history_, &event, H_SETUNIQUE, 1);
-    if (!file_.empty()) history(history_, &event, H_LOAD, file_.c_str());
+    std::error_code error;
+    const auto size = std::filesystem::file_size(file_, error);
+    if (!file_.empty() && !error && size > 0 && history(history_, &event, H_LOAD, file_.c_str()) < 0) {
+      log_warning("{} is no history of typed lines; it is left as it is", file_.string());
+      file_.clear();
+    }
     editor_ = el_init("lily", stdin, stdout, stderr);
     el_set(editor_, EL_CLIENTDATA, this);
     el_set(editor_, EL_PROMPT, &Terminal::prompt);
@@ -81,7 +87,11 @@ class LineEditor::Terminal {
     el_get(editor, EL_CLIENTDATA, &self);
     std::mbstate_t state{};
     while (true) {
-      if (!wait_for_input()) {
+      const auto redraw = [editor] {
+        el_resize(editor);
+        el_set(editor, EL_REFRESH);
+      };
+      if (!wait_for_input(redraw)) {
         self->interrupted_ = true;
         errno = EINTR;
         return -1;
@@ -135,12 +145,20 @@ void LineEditor::add_history(const std::string& line) {
 
 LineEditor::Status LineEditor::read_plain(std::string& line) {
   while (true) {
-    const size_t newline = pending_.find('\n');
-    if (newline != std::string::npos || (ended_ && !pending_.empty()) || pending_.size() > kMaxLineBytes) {
+    const size_t newline = pending_.find('\n', searched_);
+    searched_ = pending_.size();
+    if (newline != std::string::npos || (ended_ && !pending_.empty())) {
       const size_t end = newline == std::string::npos ? pending_.size() : newline + 1;
       line = pending_.substr(0, end);
       pending_.erase(0, end);
-      return Status::kLine;
+      searched_ = 0;
+      return std::exchange(dropping_, false) ? Status::kTooLong : Status::kLine;
+    }
+    if (pending_.size() > kMaxLineBytes) dropping_ = true;
+    if (dropping_) {
+      pending_.clear();
+      searched_ = 0;
+      if (ended_) return std::exchange(dropping_, false) ? Status::kTooLong : Status::kEnd;
     }
     if (ended_) return Status::kEnd;
     if (!wait_for_input()) return Status::kInterrupted;

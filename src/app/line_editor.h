@@ -9,15 +9,17 @@ namespace lily {
 
 class LineEditor {
  public:
-  enum class Status { kLine, kEnd, kInterrupted };
+  enum class Status { kLine, kEnd, kInterrupted, kTooLong };
 
-  /// `history_file` is read now and written at the end; empty: history of this session only.
+  /// `history_file` is read now and written at the end, unless it holds something else; empty: history of this session
+  /// only.
   explicit LineEditor(std::filesystem::path history_file);
   ~LineEditor();
   LineEditor(const LineEditor&) = delete;
   LineEditor& operator=(const LineEditor&) = delete;
 
-  /// One line without its newline. kInterrupted: Ctrl-C, or another signal while waiting.
+  /// One line without its newline. kInterrupted: Ctrl-C, or another signal while waiting. kTooLong: a line of more
+  /// than 16 MB was passed over.
   Status read(const std::string& prompt, std::string& line);
   void add_history(const std::string& line);
   /// Whether a person edits lines, so that prompts are shown.
@@ -28,7 +30,9 @@ class LineEditor {
   Status read_plain(std::string& line);
 
   std::unique_ptr<Terminal> terminal_;
-  std::string pending_;  // read from standard input and not handed out
+  std::string pending_;    // read from standard input and not handed out
+  size_t searched_ = 0;    // bytes of it without a newline
+  bool dropping_ = false;  // inside a line that is too long
   bool ended_ = false;
 };
 

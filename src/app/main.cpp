@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
-#include <cstdio>
 #include <exception>
 #include <new>
 #include <string>
@@ -15,7 +14,8 @@
 namespace {
 
 void report(std::string_view message) {
-  fmt::print(stderr, "lily: error: {}\n", message);
+  const std::string shown(lily::errors_are_terminal() ? lily::without_controls(message) : message);
+  lily::write_error_line(fmt::format("lily: error: {}", shown));
 }
 
 /// The help of the command that was asked about, the version, or a usage error in one sentence.
@@ -39,6 +39,7 @@ int end_of_parse(const CLI::App& root, const CLI::ParseError& error) {
 }
 
 int run_program(int argc, char** argv) {
+  lily::open_missing_streams();
   lily::install_signal_handlers();
   lily::use_utf8_locale();
   CLI::App root("", "lily");

@@ -115,7 +115,8 @@ Result<ModelAnswer> generate_answer(Engine& engine, Session& session, ModelAnswe
   answer.result = std::move(result).value();
   take_text(answer.result.tail);
   const bool stopped = answer.result.finish_reason == FinishReason::kStop;
-  if (parser) take(parser->finish(stopped ? FinishCause::kStop : FinishCause::kLength));
+  answer.cause = stopped ? FinishCause::kStop : FinishCause::kLength;
+  if (parser) take(parser->finish(answer.cause));
   if (options.printer != nullptr) options.printer->finish();
   answer.finish_reason = finish_text(answer, options.parse);
   return answer;

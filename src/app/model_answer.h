@@ -53,7 +53,8 @@ struct ModelAnswerOptions {
 struct ModelAnswer {
   GenerateResult result;
   AssistantTurn turn;
-  std::string finish_reason;  // of the engine, or tool_calls
+  FinishCause cause = FinishCause::kStop;  // what ended the text, for the turn
+  std::string finish_reason;               // of the engine, or tool_calls
 };
 
 /// Runs one request. Failure: nothing has run.

@@ -8,6 +8,7 @@
 #include "app/build_info.h"
 #include "app/terminal.h"
 #include "base/error.h"
+#include "model/config.h"
 
 namespace lily {
 
@@ -41,11 +42,7 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
 
 std::filesystem::path model_folder(const ModelOptions& options) {
   std::error_code error;
-  if (!options.model.empty()) {
-    if (std::filesystem::is_directory(options.model, error)) return options.model;
-    const bool exists = std::filesystem::exists(options.model, error);
-    throw Error(ErrorCode::kIo, "model folder {}: {}", options.model, exists ? "not a folder" : "does not exist");
-  }
+  if (!options.model.empty()) return options.model;
   std::string tried;
   for (const std::filesystem::path& folder : demo_model_folders(executable_path())) {
     if (std::filesystem::exists(folder / "config.json", error)) return folder;
@@ -54,13 +51,22 @@ std::filesystem::path model_folder(const ModelOptions& options) {
   throw Error(ErrorCode::kIo, "no model given, and the demo model is not in {}; give one with -m or LILY_MODEL", tried);
 }
 
+Tokenizer load_tokenizer(const ModelOptions& options) {
+  const std::filesystem::path folder = model_folder(options);
+  std::error_code error;
+  // A folder with a tokenizer alone will do; what else is wrong with it is said in the words of the model's loader.
+  if (!std::filesystem::exists(folder / "tokenizer.json", error)) check_model_folder(folder);
+  return Tokenizer::load(folder);
+}
+
 std::unique_ptr<Engine> load_engine(const ModelOptions& options, const LoadOptions& load) {
   EngineOptions engine;
   engine.model = model_folder(options);
   engine.context = options.context != 0 ? options.context : load.context;
   engine.activation = options.activations == "f32" ? ActivationType::kF32 : ActivationType::kBf16;
   engine.logit_rows = load.logit_rows;
-  engine.load_tokenizer = load.text || std::filesystem::exists(engine.model / "tokenizer.json");
+  std::error_code error;
+  engine.load_tokenizer = load.text || std::filesystem::exists(engine.model / "tokenizer.json", error);
   std::unique_ptr<Backend> backend = make_backend(options.backend);
   if (load.quiet) return Engine::load(engine, std::move(backend));
   Progress progress("loading", 300);

@@ -8,6 +8,7 @@
 
 #include "app/backends.h"
 #include "engine/engine.h"
+#include "text/tokenizer.h"
 
 namespace CLI {  // NOLINT(readability-identifier-naming): the library's name
 class App;
@@ -27,9 +28,12 @@ void add_model_folder(CLI::App& command, ModelOptions& options);
 /// -m/--model, --ctx, --threads, --backend, --activations, --simd.
 void add_model_options(CLI::App& command, ModelOptions& options);
 
-/// The folder of the model. Throws Error(kIo) when it does not exist, or when none was given and no demo model is
-/// found.
+/// The folder that was named, whatever it holds, or the demo model's. Throws Error(kIo) when none was given and no demo
+/// model is found.
 std::filesystem::path model_folder(const ModelOptions& options);
+
+/// The model's tokenizer. Throws Error, as loading the model does when the folder is none.
+Tokenizer load_tokenizer(const ModelOptions& options);
 
 struct LoadOptions {
   uint32_t context = 0;     // used when the user gave no --ctx; 0: the engine's default

@@ -9,6 +9,7 @@
 #include "app/exit_status.h"
 #include "app/model_answer.h"
 #include "app/prompt.h"
+#include "app/sampling_flags.h"
 #include "app/standard_streams.h"
 #include "app/terminal.h"
 #include "text/assistant_turn.h"
@@ -47,7 +48,8 @@ int parse(const ParseOptions& options) {
   for (size_t at = 0; at < text.size(); at += step) take(parser.push(std::string_view(text).substr(at, step)));
   take(parser.finish(cause));
   if (options.json) {
-    write_output(compact_json({{"message", turn.to_message()}, {"finish_reason", turn.finish_reason(cause)}}) + "\n");
+    write_output(compact_json({{"message", turn.to_message(cause)}, {"finish_reason", turn.finish_reason(cause)}}) +
+                 "\n");
     return kExitDone;
   }
   AnswerPrinter printer({.show_reasoning = true, .for_terminal = output_is_terminal()});
@@ -69,7 +71,7 @@ void add_parse(CLI::App& root, Action& action) {
       ->check(CLI::IsMember({"stop", "length"}));
   command->add_option("--chunk", options->chunk, "Hand the text over in pieces of this many bytes")
       ->check(CLI::Range(size_t{1}, size_t{1} << 30));
-  command->add_option("--seed", options->seed, "Seed of the call ids (default: random)");
+  command->add_option("--seed", options->seed, "Seed of the call ids (default: random)")->check(seed_check());
   command->add_flag("--json", options->json, "One JSON object on standard output: message and finish_reason");
   command->footer(kFooter);
   command->callback([options, &action] { action = [options] { return parse(*options); }; });

@@ -2,8 +2,6 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
-#include <cmath>
-#include <cstdio>
 #include <memory>
 #include <span>
 
@@ -41,41 +39,33 @@ constexpr const char* kFooter =
     "much its logit leads. mean_nll is in nats, perplexity is its exponential.";
 
 struct Scores {
-  std::vector<float> nll;
+  Perplexity whole;
+  std::vector<double> nll;
   std::vector<uint32_t> argmax;
-  std::vector<float> margin;
-  double sum = 0;
-  uint32_t windows = 0;
+  std::vector<double> margin;
 };
 
 std::vector<uint32_t> read_tokens(const PerplexityOptions& options) {
   if (!options.ids_file.empty()) return value_or_raise(parse_token_ids(read_input_file(options.ids_file)));
-  const Tokenizer tokenizer = Tokenizer::load(model_folder(options.model));
+  const Tokenizer tokenizer = load_tokenizer(options.model);
   return tokenizer.encode(read_input_file(options.text_file), AddedTokens::kForbid);
 }
 
 Scores score_windows(Engine& engine, std::span<const uint32_t> tokens, uint32_t window) {
   Scores scores;
-  const auto windows = static_cast<uint32_t>(tokens.size() / window);
-  Session session = value_or_raise(engine.open_session());
   Progress progress("scoring", 300);
-  for (uint32_t i = 0; i < windows; ++i) {
-    session.reset();
-    ScoreOptions score_options;
-    score_options.on_logits = [&](uint32_t first, std::span<const float>) {
-      progress.update(uint64_t{i} * window + first, uint64_t{windows} * window);
-    };
-    const std::vector<PositionScore> positions =
-        value_or_raise(score(engine, session, tokens.subspan(size_t{i} * window, window), score_options));
-    for (size_t at = 0; at < positions.size(); ++at) {
-      scores.argmax.push_back(positions[at].argmax);
-      scores.margin.push_back(positions[at].margin);
-      if (at + 1 == positions.size()) continue;  // nothing follows the last token
-      scores.nll.push_back(positions[at].nll);
-      scores.sum += static_cast<double>(positions[at].nll);
+  PerplexityCallbacks callbacks;
+  callbacks.on_progress = [&](uint64_t done, uint64_t total) { progress.update(done, total); };
+  callbacks.on_window = [&](uint32_t, std::span<const PositionScore> positions) {
+    for (const PositionScore& position : positions) {
+      scores.argmax.push_back(position.argmax);
+      scores.margin.push_back(shortest_double(position.margin));
+      scores.nll.push_back(shortest_double(position.nll));
     }
-  }
-  scores.windows = windows;
+    scores.nll.pop_back();  // nothing follows the last token
+    return true;
+  };
+  scores.whole = value_or_raise(perplexity(engine, tokens, window, callbacks));
   return scores;
 }
 
@@ -100,21 +90,21 @@ int measure(const PerplexityOptions& options) {
       load_engine(options.model, {.context = context, .logit_rows = kLogitRows, .quiet = options.json, .text = false});
   if (Result<void> known = check_token_ids(tokens, engine->shape().vocab); !known) raise_failure(known.failure());
   const Scores scores = score_windows(*engine, tokens, window);
-  const double mean = scores.sum / static_cast<double>(scores.nll.size());
+  const Perplexity& whole = scores.whole;
   if (options.json) {
     ordered_json out = ordered_json::object();
-    out["tokens"] = uint64_t{scores.windows} * window;
-    out["windows"] = scores.windows;
-    out["mean_nll"] = mean;
-    out["perplexity"] = std::exp(mean);
+    out["tokens"] = uint64_t{whole.windows} * window;
+    out["windows"] = whole.windows;
+    out["mean_nll"] = whole.mean_nll;
+    out["perplexity"] = whole.perplexity;
     out["nll"] = scores.nll;
     out["argmax"] = scores.argmax;
     out["margin"] = scores.margin;
     write_output(compact_json(out) + "\n");
     return kExitDone;
   }
-  write_output(fmt::format("perplexity {:.4f}, mean nll {:.5f} over {} tokens ({} window{} of {})\n", std::exp(mean),
-                           mean, scores.nll.size(), scores.windows, scores.windows == 1 ? "" : "s", window));
+  write_output(fmt::format("perplexity {:.4f}, mean nll {:.5f} over {} tokens ({} window{} of {})\n", whole.perplexity,
+                           whole.mean_nll, whole.scored_tokens, whole.windows, whole.windows == 1 ? "" : "s", window));
   return kExitDone;
 }
 

@@ -38,16 +38,66 @@ TemplateVersion model_template(const std::filesystem::path& folder) {
 }
 
 ordered_json read_tools(const std::string& path) {
-  return read_list(path, "tools");
+  ordered_json tools = read_list(path, "tools");
+  for (size_t i = 0; i < tools.size(); ++i) {
+    const ordered_json& tool = tools[i];
+    const bool nested = tool.is_object() && tool.contains("function");
+    const ordered_json& function = nested ? tool["function"] : tool;
+    const bool named = function.is_object() && function.contains("name") && function["name"].is_string() &&
+                       !function["name"].get_ref<const std::string&>().empty();
+    if (!named) {
+      throw Error(ErrorCode::kUsage, "{}: tools[{}]: expected an object with the name of a function, found {}",
+                  path == "-" ? "standard input" : path, i,
+                  function.is_object() ? "an object without one" : function.type_name());
+    }
+  }
+  return tools;
 }
 
 ordered_json read_messages(const std::string& path) {
   return read_list(path, "messages");
 }
 
+Result<void> check_text_only(const ordered_json& messages) {
+  for (size_t i = 0; i < messages.size(); ++i) {
+    if (!messages[i].is_object() || !messages[i].contains("content")) continue;
+    const ordered_json& content = messages[i]["content"];
+    if (!content.is_array()) continue;
+    for (const ordered_json& part : content) {
+      for (const char* medium : {"image", "image_url", "video"}) {
+        if (part.is_object() && (part.contains(medium) || (part.contains("type") && part["type"] == medium))) {
+          return invalid("messages[{}]: the content has a part of type {}, expected text only", i, medium);
+        }
+      }
+    }
+  }
+  return {};
+}
+
+Result<void> check_conversation(const ordered_json& messages, TemplateVersion version) {
+  // A conversation may stand before its first question; the one asked here makes it complete.
+  const auto failure_of = [&](size_t count) {
+    ordered_json start = ordered_json::array();
+    for (size_t i = 0; i < count; ++i) start.push_back(messages[i]);
+    start.push_back({{"role", "user"}, {"content", "?"}});
+    const Result<std::vector<PromptSegment>> segments = render_chat({.messages = start, .version = version});
+    return segments ? std::string() : segments.failure().message;
+  };
+  const std::string failure = failure_of(messages.size());
+  if (failure.empty()) return check_text_only(messages);
+  size_t renders = 0;  // so many messages from the start do not fail this way, and `fails` do
+  size_t fails = messages.size();
+  while (fails - renders > 1) {
+    const size_t middle = renders + (fails - renders) / 2;
+    (failure_of(middle) == failure ? fails : renders) = middle;
+  }
+  return invalid("messages[{}]: {}", renders, failure);
+}
+
 Result<Prompt> make_prompt(const Tokenizer& tokenizer, const ChatTemplateInput& input) {
   Result<std::vector<PromptSegment>> segments = render_chat(input);
   if (!segments) return segments.failure();
+  if (Result<void> text = check_text_only(input.messages); !text) return text.failure();
   Result<std::vector<TokenId>> ids = encode_prompt(tokenizer, segments.value());
   if (!ids) return ids.failure();
   return Prompt{.ids = std::move(ids).value(),

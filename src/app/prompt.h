@@ -23,12 +23,19 @@ struct Prompt {
 /// Which template the model folder ships; logs a warning for one that is not published. Qwen3.6's when there is none.
 TemplateVersion model_template(const std::filesystem::path& folder);
 
-/// A JSON list of tools, or an object with such a list as `tools`; "-" is standard input. Throws Error(kUsage, kIo).
+/// A JSON list of tools with names, or an object with such a list as `tools`; "-" is standard input. Throws
+/// Error(kUsage, kIo).
 ordered_json read_tools(const std::string& path);
 /// A JSON list of messages, or an object with such a list as `messages`; "-" is standard input. Throws as read_tools().
 ordered_json read_messages(const std::string& path);
 
-/// Renders and encodes a conversation.
+/// Failure: a message holds an image, a video or anything else that is no text; its index is named.
+Result<void> check_text_only(const ordered_json& messages);
+/// Failure: the template cannot render the conversation, whatever is said next, or it is not text only; the message's
+/// index is named.
+Result<void> check_conversation(const ordered_json& messages, TemplateVersion version);
+
+/// Renders and encodes a conversation of text only.
 Result<Prompt> make_prompt(const Tokenizer& tokenizer, const ChatTemplateInput& input);
 
 /// kTooLong when the prompt leaves no room for one token of an answer; both numbers are in the message.

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
-#include <cstdio>
 #include <memory>
 #include <optional>
 #include <string>
@@ -62,6 +61,9 @@ Input read_prompt(const RunOptions& options) {
     throw Error(ErrorCode::kUsage, "no prompt: give -p TEXT, -p - to read standard input, or --token-ids");
   }
   const bool from_input = !options.prompt || *options.prompt == "-";
+  if (from_input && options.tools_file == "-") {
+    throw Error(ErrorCode::kUsage, "--tools and the prompt both read standard input, which holds one of them");
+  }
   std::string text = valid_utf8(from_input ? read_input() : *options.prompt);
   if (text.find_first_not_of(" \t\r\n") == std::string::npos) throw Error(ErrorCode::kUsage, "the prompt is empty");
   return {.text = std::move(text), .ids = std::nullopt};
@@ -88,11 +90,13 @@ ordered_json logprobs_json(const Engine& engine, const GenerateResult& result) {
     const TokenLogprobs& token = result.logprobs[i];
     ordered_json top = ordered_json::array();
     for (const auto& [id, logprob] : token.top) {
-      top.push_back({{"id", id}, {"token", token_text(engine, id)}, {"logprob", logprob}});
+      top.push_back({{"id", id}, {"token", token_text(engine, id)}, {"logprob", shortest_double(logprob)}});
     }
     const uint32_t id = result.token_ids[i];
-    list.push_back(
-        {{"id", id}, {"token", token_text(engine, id)}, {"logprob", token.logprob}, {"top", std::move(top)}});
+    list.push_back({{"id", id},
+                    {"token", token_text(engine, id)},
+                    {"logprob", shortest_double(token.logprob)},
+                    {"top", std::move(top)}});
   }
   return list;
 }
@@ -106,7 +110,7 @@ ordered_json answer_json(const Engine& engine, const RunOptions& options, const 
   out["text"] = result.text;
   out["finish_reason"] = answer.finish_reason;
   if (result.stop_string) out["stop"] = *result.stop_string;
-  if (!options.raw) out["message"] = answer.turn.to_message();
+  if (!options.raw) out["message"] = answer.turn.to_message(answer.cause);
   if (options.logprobs) out["logprobs"] = logprobs_json(engine, result);
   out["seed"] = result.seed;
   out["timings"] = {{"prefill_tokens", result.timings.prefill_tokens},
@@ -184,7 +188,7 @@ int run(RunOptions options) {
     print_whole(answer, printer);
   }
   if (!options.json && !options.quiet) {
-    fmt::print(stderr, "{}\n", summary_line(answer.result, answer.finish_reason));
+    write_error_line(summary_line(answer.result, answer.finish_reason));
   }
   return outcome(answer.result);
 }

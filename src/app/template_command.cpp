@@ -32,17 +32,20 @@ constexpr const char* kFooter =
     "parsed.";
 
 int render(const TemplateOptions& options) {
+  if (options.messages_file == "-" && options.tools_file == "-") {
+    throw Error(ErrorCode::kUsage, "--messages and --tools both read standard input, which holds one of them");
+  }
   ordered_json messages = read_messages(options.messages_file);
   if (options.repair) messages = value_or_raise(normalize_messages(std::move(messages)));
   const ordered_json tools = options.tools_file.empty() ? ordered_json() : read_tools(options.tools_file);
-  const std::filesystem::path folder = model_folder(options.model);
+  const Tokenizer tokenizer = load_tokenizer(options.model);
   const ChatTemplateInput input{.messages = messages,
                                 .tools = &tools,
                                 .add_generation_prompt = !options.no_generation_prompt,
                                 .enable_thinking = !options.no_think,
                                 .preserve_thinking = options.preserve_thinking,
-                                .version = model_template(folder)};
-  const Prompt prompt = value_or_raise(make_prompt(Tokenizer::load(folder), input));
+                                .version = model_template(model_folder(options.model))};
+  const Prompt prompt = value_or_raise(make_prompt(tokenizer, input));
   write_output(options.json ? compact_json({{"text", prompt.text}, {"ids", prompt.ids}}) + "\n" : prompt.text);
   return kExitDone;
 }

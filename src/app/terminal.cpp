@@ -32,6 +32,7 @@ std::atomic<bool> second_interrupt_ends{true};
 std::atomic<bool> dim_is_on{false};
 std::atomic<bool> progress_is_shown{false};
 std::atomic<bool> mode_is_known{false};
+std::atomic<bool> screen_changed{false};
 termios known_mode;
 static_assert(std::atomic<bool>::is_always_lock_free);
 
@@ -42,6 +43,52 @@ void write_raw(int descriptor, std::string_view text) {
     if (written <= 0) return;
     text.remove_prefix(static_cast<size_t>(written));
   }
+}
+
+/// Sets the mode when this program has the terminal; a background process would be stopped by trying.
+void set_mode_in_foreground(const termios& mode) {
+  if (tcgetpgrp(STDIN_FILENO) != getpgrp()) return;
+  sigset_t output_stop;
+  sigset_t before;
+  sigemptyset(&output_stop);
+  sigaddset(&output_stop, SIGTTOU);  // the shell may have taken the terminal since
+  pthread_sigmask(SIG_BLOCK, &output_stop, &before);
+  tcsetattr(STDIN_FILENO, TCSANOW, &mode);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void install(int signal, void (*handler)(int), int flags) {
+  struct sigaction action = {};
+  sigemptyset(&action.sa_mask);
+  action.sa_handler = handler;
+  action.sa_flags = flags;
+  sigaction(signal, &action, nullptr);
+}
+
+extern "C" void handle_resize(int) {
+  screen_changed.store(true);
+}
+
+/// Ctrl-Z: the shell gets its terminal back as it was; the present mode returns when the program goes on.
+extern "C" void handle_stop(int) {
+  const int saved_errno = errno;
+  termios present;
+  const bool restores = mode_is_known.load() && tcgetattr(STDIN_FILENO, &present) == 0;
+  if (dim_is_on.load()) write_raw(STDOUT_FILENO, kPlain);
+  if (restores) set_mode_in_foreground(known_mode);
+  install(SIGTSTP, SIG_DFL, 0);
+  sigset_t stop;
+  sigset_t before;
+  sigemptyset(&stop);
+  sigaddset(&stop, SIGTSTP);
+  raise(SIGTSTP);
+  pthread_sigmask(SIG_UNBLOCK, &stop, &before);  // stops here
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  install(SIGTSTP, handle_stop, SA_RESTART);
+  if (restores) set_mode_in_foreground(present);
+  if (dim_is_on.load()) write_raw(STDOUT_FILENO, kDim);
+  screen_changed.store(true);
+  errno = saved_errno;
 }
 
 extern "C" void handle_signal(int signal) {
@@ -55,7 +102,7 @@ extern "C" void handle_signal(int signal) {
   }
   if (progress_is_shown.load()) write_raw(STDERR_FILENO, kEraseLine);
   if (dim_is_on.load()) write_raw(STDOUT_FILENO, kPlain);
-  if (mode_is_known.load()) tcsetattr(STDIN_FILENO, TCSANOW, &known_mode);
+  if (mode_is_known.load()) set_mode_in_foreground(known_mode);
   _exit(128 + signal);
 }
 
@@ -114,18 +161,18 @@ void use_utf8_locale() {
 }
 
 void install_signal_handlers() {
-  struct sigaction action = {};
-  sigemptyset(&action.sa_mask);
-  action.sa_handler = SIG_IGN;
-  sigaction(SIGPIPE, &action, nullptr);
-  action.sa_handler = handle_signal;
-  action.sa_flags = 0;  // no SA_RESTART: a read at the prompt must return
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
-    struct sigaction before = {};
-    sigaction(signal, nullptr, &before);
-    const bool nohup = signal == SIGHUP && before.sa_handler == SIG_IGN;
-    if (!nohup) sigaction(signal, &action, nullptr);
+  const auto ignored = [](int signal) {
+    struct sigaction present = {};
+    sigaction(signal, nullptr, &present);
+    return present.sa_handler == SIG_IGN;
+  };
+  install(SIGPIPE, SIG_IGN, 0);
+  for (const int signal : {SIGINT, SIGQUIT, SIGTERM, SIGHUP}) {
+    const bool nohup = signal == SIGHUP && ignored(signal);
+    if (!nohup) install(signal, handle_signal, 0);  // no SA_RESTART: a read at the prompt must return
   }
+  if (!ignored(SIGTSTP)) install(SIGTSTP, handle_stop, SA_RESTART);
+  install(SIGWINCH, handle_resize, SA_RESTART);
 }
 
 void remember_terminal_mode() {
@@ -149,14 +196,19 @@ std::atomic<bool>& InterruptScope::flag() const {  // NOLINT(readability-convert
   return interrupt_flag;
 }
 
-bool wait_for_input() {
+bool take_screen_change() {
+  return screen_changed.exchange(false);
+}
+
+bool wait_for_input(const std::function<void()>& redraw) {
   sigset_t blocked;
   sigset_t before;
   sigemptyset(&blocked);
-  sigaddset(&blocked, SIGINT);
+  for (const int signal : {SIGINT, SIGWINCH, SIGTSTP}) sigaddset(&blocked, signal);
   pthread_sigmask(SIG_BLOCK, &blocked, &before);
   int ready = 0;
   while (ready <= 0 && !interrupt_flag.load()) {
+    if (redraw && take_screen_change()) redraw();
     fd_set inputs;
     FD_ZERO(&inputs);
     FD_SET(STDIN_FILENO, &inputs);

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -26,8 +27,9 @@ std::string without_controls(std::string_view text);
 /// characters even with LANG=C.
 void use_utf8_locale();
 
-/// SIGPIPE is ignored (writes report it). SIGINT, SIGTERM and SIGHUP restore the terminal and end the program with 128
-/// plus their number, unless an InterruptScope holds SIGINT.
+/// SIGPIPE is ignored (writes report it). SIGINT, SIGQUIT, SIGTERM and SIGHUP restore the terminal and end the program
+/// with 128 plus their number, unless an InterruptScope holds SIGINT. SIGTSTP restores the terminal while the program
+/// is stopped. A terminal that another process group has in the foreground is left alone.
 void install_signal_handlers();
 /// Remembers the terminal's present mode, to be restored by a signal that ends the program.
 void remember_terminal_mode();
@@ -49,7 +51,10 @@ class InterruptScope {
 
 /// Waits until standard input can be read or has ended. False when the flag of the InterruptScope is set, before or
 /// meanwhile: no Ctrl-C falls between looking and waiting.
-bool wait_for_input();
+bool wait_for_input(const std::function<void()>& redraw = {});
+/// Whether the terminal's size has changed, or the program was stopped and goes on, since the last call: what is being
+/// edited has to be drawn again. wait_for_input() calls `redraw` itself when that happens meanwhile.
+bool take_screen_change();
 
 /// One line on standard error that is rewritten in place and vanishes at the end; silent when that is no terminal.
 class Progress {

@@ -69,7 +69,7 @@ void add_tokenize(CLI::App& root, Action& action) {
   command->footer(kFooter);
   command->callback([options, &action] {
     action = [options] {
-      const Tokenizer tokenizer = Tokenizer::load(model_folder(options->model));
+      const Tokenizer tokenizer = load_tokenizer(options->model);
       return options->decode ? decode(*options, tokenizer) : encode(*options, tokenizer);
     };
   });

@@ -2,8 +2,12 @@
 
 #include <fmt/chrono.h>
 
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
 #include <ctime>
-#include <fstream>
 #include <system_error>
 #include <utility>
 
@@ -23,6 +27,26 @@ std::string now_text() {
 bool flag(const ordered_json& settings, const char* key, bool otherwise) {
   return settings.is_object() && settings.contains(key) && settings[key].is_boolean() ? settings[key].get<bool>()
                                                                                       : otherwise;
+}
+
+/// Whether the file says that it is one of ours: nothing else is overwritten, not even a list of messages.
+bool is_transcript_file(const std::filesystem::path& file) {
+  try {
+    const Result<ordered_json> value = parse_json(read_file(file, kMaxTranscriptBytes));
+    return value && value.value().is_object() && value.value().contains("format") && value.value()["format"] == kFormat;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+bool write_all(int descriptor, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = write(descriptor, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return false;
+    text.remove_prefix(static_cast<size_t>(written));
+  }
+  return true;
 }
 
 }  // namespace
@@ -70,18 +94,16 @@ Result<Transcript> parse_transcript(std::string_view text) {
 Result<void> save_transcript(const Transcript& transcript, const std::filesystem::path& file) {
   std::error_code error;
   if (std::filesystem::exists(file, error)) {
-    const Result<Transcript> before = load_transcript(file);
-    if (!before) return invalid("{} exists and is no transcript; nothing was written", file.string());
+    if (!is_transcript_file(file)) return invalid("{} exists and is no transcript; nothing was written", file.string());
   }
-  const std::filesystem::path fresh = file.string() + ".new";
-  {
-    std::ofstream out(fresh, std::ios::binary | std::ios::trunc);
-    out << transcript_text(transcript, now_text());
-    out.flush();
-    if (!out) {
-      std::filesystem::remove(fresh, error);
-      return invalid("{} cannot be written", file.string());
-    }
+  std::string fresh = file.string() + ".XXXXXX";
+  const int descriptor = mkstemp(fresh.data());  // a name of its own, mode 0600
+  if (descriptor < 0) return invalid("{} cannot be written: {}", file.string(), std::strerror(errno));
+  const bool written = write_all(descriptor, transcript_text(transcript, now_text()));
+  const int write_error = errno;
+  if (close(descriptor) != 0 || !written) {
+    std::filesystem::remove(fresh, error);
+    return invalid("{} cannot be written: {}", file.string(), std::strerror(written ? errno : write_error));
   }
   std::filesystem::rename(fresh, file, error);
   if (error) {

@@ -25,7 +25,8 @@ std::string transcript_text(const Transcript& transcript, const std::string& sav
 /// A transcript, or a bare list of messages; messages are repaired as the server's are. Unknown fields are ignored.
 Result<Transcript> parse_transcript(std::string_view text);
 
-/// Replaces the file as a whole. Failure: it cannot be written, or it exists and is no transcript.
+/// Replaces the file as a whole, readable by its owner alone. Failure: it cannot be written, or it exists and does not
+/// name our format.
 Result<void> save_transcript(const Transcript& transcript, const std::filesystem::path& file);
 Result<Transcript> load_transcript(const std::filesystem::path& file);
 

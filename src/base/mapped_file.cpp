@@ -19,7 +19,8 @@ namespace {
 class Descriptor {
  public:
   explicit Descriptor(const std::filesystem::path& path)
-      : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {  // NOLINT(cppcoreguidelines-pro-type-vararg)
+      // Without O_NONBLOCK a FIFO would wait here for a writer; regular files do not know it.
+      : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {  // NOLINT(cppcoreguidelines-pro-type-vararg)
     if (fd_ < 0) {
       throw Error(ErrorCode::kIo, "cannot open {}: {}", path.string(), std::strerror(errno));
     }

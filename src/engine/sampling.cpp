@@ -4,6 +4,8 @@
 #include <random>
 #include <string_view>
 
+#include "model/sampling_limits.h"
+
 namespace lily {
 namespace {
 
@@ -19,17 +21,6 @@ T pick(const std::optional<T>& asked, const std::optional<T>& usual, T neutral) 
   return asked ? *asked : usual.value_or(neutral);
 }
 
-struct Limits {
-  double low;
-  double high;
-  std::string_view text;
-};
-
-/// Written so that NaN is outside.
-bool inside(double value, const Limits& limits) {
-  return value >= limits.low && value <= limits.high;
-}
-
 Result<void> resolve_bias(const SamplingOptions& options, uint32_t vocabulary, SampleParams& params) {
   constexpr double kBan = -100;
   for (const auto& [id, bias] : options.logit_bias) {
@@ -39,8 +30,8 @@ Result<void> resolve_bias(const SamplingOptions& options, uint32_t vocabulary, S
       failure.param = "logit_bias";
       return failure;
     }
-    if (!inside(bias, {-100, 100, {}})) {
-      Failure failure = invalid("logit_bias of token {} is {}, expected -100 to 100", id, bias);
+    if (!kLogitBiasLimits.holds(bias)) {
+      Failure failure = invalid("logit_bias of token {} is {}, expected {}", id, bias, kLogitBiasLimits.text);
       failure.param = "logit_bias";
       return failure;
     }
@@ -83,19 +74,18 @@ Result<SampleParams> resolve_sampling(const SamplingOptions& options, const Samp
   const struct {
     std::string_view field;
     double value;
-    Limits limits;
+    const SamplingLimits& limits;
   } checks[] = {
-      {"temperature", temperature, {0, 2, "0 to 2"}},
-      {"top_k", static_cast<double>(top_k), {-1, 1e9, "-1 or 0 (off), or a count of at least 1"}},
-      {"top_p", top_p, {0, 1, "0 to 1"}},
-      {"min_p", min_p, {0, 1, "0 to 1"}},
-      {"presence_penalty", presence, {-2, 2, "-2 to 2"}},
-      {"frequency_penalty", frequency, {-2, 2, "-2 to 2"}},
-      // A divisor: nothing so small that a logit overflows.
-      {"repetition_penalty", repetition, {0.01, 10, "0.01 to 10"}},
+      {"temperature", temperature, kTemperatureLimits},
+      {"top_k", static_cast<double>(top_k), kTopKLimits},
+      {"top_p", top_p, kTopPLimits},
+      {"min_p", min_p, kMinPLimits},
+      {"presence_penalty", presence, kPresencePenaltyLimits},
+      {"frequency_penalty", frequency, kFrequencyPenaltyLimits},
+      {"repetition_penalty", repetition, kRepetitionPenaltyLimits},
   };
   for (const auto& check : checks) {
-    if (!inside(check.value, check.limits)) {
+    if (!check.limits.holds(check.value)) {
       return out_of_range(check.field, check.value, check.limits.text);
     }
   }

@@ -95,10 +95,11 @@ bool Scheduler::step() {
 }
 
 void Scheduler::abandon(uint64_t id) {
-  if (Active* request = find(id)) {
-    request->session->reset();
-    request->ended = true;
-    std::erase_if(active_, [&](const auto& each) { return each->id == id; });
+  // Not find(): a request whose last token's callback threw has ended, but still waits for its sweep.
+  const auto found = std::find_if(active_.begin(), active_.end(), [id](const auto& each) { return each->id == id; });
+  if (found != active_.end()) {
+    (*found)->session->reset();
+    active_.erase(found);
   }
 }
 

@@ -175,34 +175,39 @@ Result<std::vector<PositionScore>> score(Engine& engine, Session& session, std::
 }
 
 Result<Perplexity> perplexity(Engine& engine, std::span<const uint32_t> tokens, uint32_t window,
-                              const std::function<bool(uint32_t done, uint32_t total)>& on_window) {
+                              const PerplexityCallbacks& callbacks) {
   if (window < 2 || window > engine.context_limit()) {
     return invalid("a window of {} tokens, expected 2 to the context limit {}", window, engine.context_limit());
+  }
+  Perplexity result;
+  result.windows = static_cast<uint32_t>(tokens.size() / window);
+  if (result.windows == 0) {
+    return invalid("{} tokens to score, expected at least a window of {}", tokens.size(), window);
   }
   Result<Session> session = engine.open_session();
   if (!session) {
     return session.failure();
   }
-  Perplexity result;
-  const auto windows = static_cast<uint32_t>((tokens.size() + window - 1) / window);
-  for (uint32_t index = 0; index < windows; ++index) {
-    const std::span<const uint32_t> part =
-        tokens.subspan(size_t{index} * window, std::min<size_t>(window, tokens.size() - (size_t{index} * window)));
+  for (uint32_t index = 0; index < result.windows; ++index) {
     session.value().reset();
-    const auto scores = score(engine, session.value(), part);
+    ScoreOptions options;
+    if (callbacks.on_progress) {
+      options.on_logits = [&](uint32_t first, std::span<const float> logits) {
+        const uint64_t done = uint64_t{index} * window + first + logits.size() / engine.shape().vocab;
+        callbacks.on_progress(done, uint64_t{result.windows} * window);
+      };
+    }
+    const auto scores = score(engine, session.value(), tokens.subspan(size_t{index} * window, window), options);
     if (!scores) {
       return scores.failure();
     }
-    for (size_t i = 0; i + 1 < part.size(); ++i) {
+    for (size_t i = 0; i + 1 < scores.value().size(); ++i) {  // nothing follows the last token
       result.mean_nll += static_cast<double>(scores.value()[i].nll);
       ++result.scored_tokens;
     }
-    if (on_window && !on_window(index + 1, windows)) {
+    if (callbacks.on_window && !callbacks.on_window(index + 1, scores.value())) {
       return Failure{FailureKind::kCancelled, "scoring was cancelled", {}};
     }
-  }
-  if (result.scored_tokens == 0) {
-    return invalid("{} tokens to score, expected at least 2", tokens.size());
   }
   result.mean_nll /= static_cast<double>(result.scored_tokens);
   result.perplexity = std::exp(result.mean_nll);

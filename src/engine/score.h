@@ -40,12 +40,19 @@ struct Perplexity {
   double mean_nll = 0;
   double perplexity = 0;
   uint64_t scored_tokens = 0;
+  uint32_t windows = 0;
+};
+
+struct PerplexityCallbacks {
+  /// After every forward pass: tokens fed, and in all.
+  std::function<void(uint64_t done, uint64_t total)> on_progress = {};
+  /// After every window: its scores, and how many are done, this one included. Returning false ends it (kCancelled).
+  std::function<bool(uint32_t done, std::span<const PositionScore> scores)> on_window = {};
 };
 
 /// Perplexity over consecutive windows of `window` tokens, each from an empty session and without the first token of
-/// the window; a last window of one token is left out. `on_window(done, total)` may stop it by returning false
-/// (kCancelled).
+/// the window; a shorter rest at the end is dropped. kInvalid when there is not one whole window.
 Result<Perplexity> perplexity(Engine& engine, std::span<const uint32_t> tokens, uint32_t window,
-                              const std::function<bool(uint32_t done, uint32_t total)>& on_window = {});
+                              const PerplexityCallbacks& callbacks = {});
 
 }  // namespace lily

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "model/json_fields.h"
+#include "model/sampling_limits.h"
 #include "model/tensor_names.h"
 
 namespace lily {
@@ -81,6 +82,17 @@ void read_rope(const Fields& text, ModelShape& shape) {
   shape.rotary_dim = kRotaryDim;
 }
 
+/// Plans are made of both kinds of layers.
+void refuse_one_kind_alone(const Fields& text, const std::vector<LayerKind>& kinds) {
+  const auto linear = std::count(kinds.begin(), kinds.end(), LayerKind::kLinear);
+  const auto full = static_cast<std::ptrdiff_t>(kinds.size()) - linear;
+  if (linear == 0 || full == 0) {
+    throw Error(ErrorCode::kConfig,
+                "{}: layer_types needs at least one linear_attention and one full_attention layer, found {} and {}",
+                text.where(), linear, full);
+  }
+}
+
 std::vector<LayerKind> read_layer_kinds(const Fields& text) {
   const uint32_t layers = text.uint("num_hidden_layers", 1, kMaxLayers);
   std::vector<LayerKind> kinds;
@@ -147,6 +159,7 @@ ModelShape read_shape(const Fields& text) {
   }
   shape.rms_eps = static_cast<float>(*eps);
   shape.layer_kinds = read_layer_kinds(text);
+  refuse_one_kind_alone(text, shape.layer_kinds);
 
   shape.query_heads = text.uint("num_attention_heads", 1, kMaxHeads);
   shape.kv_heads = text.uint("num_key_value_heads", 1, kMaxHeads);
@@ -239,19 +252,19 @@ void add_eos_ids(const Fields& fields, uint32_t vocab, std::vector<uint32_t>& id
   }
 }
 
-std::optional<float> find_float(const Fields& fields, std::string_view key, double low, double high) {
-  const std::optional<double> value = fields.find_number(key, low, high);
+std::optional<float> find_float(const Fields& fields, std::string_view key, const SamplingLimits& limits) {
+  const std::optional<double> value = fields.find_number(key, limits.low, limits.high);
   return value ? std::optional(static_cast<float>(*value)) : std::nullopt;
 }
 
 GenerationDefaults read_generation(const Fields& fields) {
   return {.do_sample = fields.find_bool("do_sample"),
-          .temperature = find_float(fields, "temperature", 0, 100),
-          .top_k = fields.find_uint("top_k", 0, UINT32_MAX),
-          .top_p = find_float(fields, "top_p", 0, 1),
-          .min_p = find_float(fields, "min_p", 0, 1),
-          .repetition_penalty = find_float(fields, "repetition_penalty", 1e-3, 1e3),
-          .presence_penalty = find_float(fields, "presence_penalty", -100, 100)};
+          .temperature = find_float(fields, "temperature", kTemperatureLimits),
+          .top_k = fields.find_uint("top_k", 0, static_cast<uint32_t>(kTopKLimits.high)),
+          .top_p = find_float(fields, "top_p", kTopPLimits),
+          .min_p = find_float(fields, "min_p", kMinPLimits),
+          .repetition_penalty = find_float(fields, "repetition_penalty", kRepetitionPenaltyLimits),
+          .presence_penalty = find_float(fields, "presence_penalty", kPresencePenaltyLimits)};
 }
 
 /// The name of the end-of-turn token: a string, or the object form with its text under "content".
@@ -268,8 +281,20 @@ std::optional<std::string> read_eos_token(const std::filesystem::path& path) {
   return fields.find_string("eos_token");
 }
 
-/// Refuses everything but a folder with a config.json, by what is there instead.
-void check_folder(const std::filesystem::path& folder) {
+void check_model_type(const Fields& top, const Fields& text) {
+  const std::string type = top.find_string("model_type").value_or("");
+  if (type != kModelType && type != kTextModelType) {
+    top.refuse("model_type", fmt::format("{} (Qwen3.6-35B-A3B and its relatives)", kModelType));
+  }
+  const std::string text_type = text.find_string("model_type").value_or(std::string(kTextModelType));
+  if (text_type != kModelType && text_type != kTextModelType) {
+    text.refuse("model_type", kTextModelType);
+  }
+}
+
+}  // namespace
+
+void check_model_folder(const std::filesystem::path& folder) {
   namespace fs = std::filesystem;
   constexpr std::string_view kExpected =
       "expected the folder of an MLX 4-bit checkpoint of the qwen3_5_moe family (config.json, model*.safetensors)";
@@ -305,21 +330,8 @@ void check_folder(const std::filesystem::path& folder) {
   throw Error(ErrorCode::kUnsupported, "{} holds {}, {}", folder.string(), found, kExpected);
 }
 
-void check_model_type(const Fields& top, const Fields& text) {
-  const std::string type = top.find_string("model_type").value_or("");
-  if (type != kModelType && type != kTextModelType) {
-    top.refuse("model_type", fmt::format("{} (Qwen3.6-35B-A3B and its relatives)", kModelType));
-  }
-  const std::string text_type = text.find_string("model_type").value_or(std::string(kTextModelType));
-  if (text_type != kModelType && text_type != kTextModelType) {
-    text.refuse("model_type", kTextModelType);
-  }
-}
-
-}  // namespace
-
 ModelConfig load_config(const std::filesystem::path& folder) {
-  check_folder(folder);
+  check_model_folder(folder);
   const nlohmann::json json = parse_json_object(folder / "config.json", ErrorCode::kConfig);
   const Fields top(json, "config.json");
   // Text-only conversions write the keys of text_config at the top.

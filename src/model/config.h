@@ -55,6 +55,9 @@ struct ModelConfig {
   uint32_t mtp_layers = 0;
 };
 
+/// Refuses everything but a folder with a config.json, by what is there instead. Throws Error (kUnsupported, kIo).
+void check_model_folder(const std::filesystem::path& folder);
+
 /// Reads and checks the configuration of the checkpoint in `folder`. Throws Error (kConfig, kUnsupported, kIo) with one
 /// sentence that names the key, the value found and what is supported.
 ModelConfig load_config(const std::filesystem::path& folder);

@@ -28,21 +28,21 @@ void AssistantTurn::add(const std::vector<ParserEvent>& events) {
   }
 }
 
-ordered_json AssistantTurn::to_message() const {
-  ordered_json message = ordered_json::object();
-  message["role"] = "assistant";
-  message["content"] = content.empty() && !calls.empty() ? ordered_json() : ordered_json(content);
-  if (!reasoning.empty()) message["reasoning_content"] = reasoning;
-  if (calls.empty()) return message;
+ordered_json AssistantTurn::to_message(FinishCause cause) const {
   ordered_json list = ordered_json::array();
   for (const ToolCall& call : calls) {
+    if (!call.complete && cause == FinishCause::kStop) continue;
     ordered_json entry = ordered_json::object();
     entry["id"] = call.id;
     entry["type"] = "function";
     entry["function"] = ordered_json::object({{"name", call.name}, {"arguments", call.arguments}});
     list.push_back(std::move(entry));
   }
-  message["tool_calls"] = std::move(list);
+  ordered_json message = ordered_json::object();
+  message["role"] = "assistant";
+  message["content"] = content.empty() && !list.empty() ? ordered_json() : ordered_json(content);
+  if (!reasoning.empty()) message["reasoning_content"] = reasoning;
+  if (!list.empty()) message["tool_calls"] = std::move(list);
   return message;
 }
 

@@ -23,9 +23,10 @@ struct AssistantTurn {
 
   void add(const std::vector<ParserEvent>& events);
 
-  /// {role, content, reasoning_content?, tool_calls?}. content is null when there are calls and no content. Cut calls
-  /// are in it as in the stream, which has announced them already; finish_reason tells.
-  ordered_json to_message() const;
+  /// {role, content, reasoning_content?, tool_calls?}. content is null when there are calls and no content. Calls that
+  /// the token limit cut are in it as in the stream, which has announced them already; finish_reason tells. After a
+  /// stop nothing would tell, and calls that were left open are left out.
+  ordered_json to_message(FinishCause cause) const;
   /// `length` whenever the token limit ended the text, else `tool_calls` if a call was completed, else `stop`.
   std::string finish_reason(FinishCause cause) const;
 };

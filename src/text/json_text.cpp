@@ -1,5 +1,10 @@
 #include "text/json_text.h"
 
+#include <locale.h>
+#if defined(__APPLE__)
+#include <xlocale.h>
+#endif
+
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -9,6 +14,8 @@
 #include <unordered_map>
 #include <utility>
 #include <vector>
+
+#include "text/unicode.h"
 
 namespace lily {
 namespace {
@@ -42,13 +49,19 @@ class JsonParser {
   bool fail(std::string_view expected) {
     std::string found = "the end of the text";
     if (pos_ < text_.size()) {
-      const size_t length = utf8_sequence_length(text_.substr(pos_));
+      const size_t length = valid_length();
       const auto byte = static_cast<unsigned char>(text_[pos_]);
       const bool printable = length > 0 && byte >= 0x20 && byte != 0x7f;
       found = printable ? fmt::format("'{}'", text_.substr(pos_, length)) : fmt::format("byte 0x{:02x}", byte);
     }
     failure_ = invalid("JSON, byte {}: {}, found {}", pos_, expected, found);
     return false;
+  }
+
+  /// Bytes of the character at the position, 0 when it is broken.
+  size_t valid_length() const {
+    const DecodedChar next = decode_utf8(text_, pos_);
+    return next.status == Utf8Status::kValid ? next.length : 0;
   }
 
   void skip_space() {
@@ -183,7 +196,7 @@ class JsonParser {
       while (pos_ < text_.size() && text_[pos_] != '"' && text_[pos_] != '\\') {
         const auto byte = static_cast<unsigned char>(text_[pos_]);
         if (byte < 0x20) return fail("expected control characters in strings to be escaped");
-        const size_t length = byte < 0x80 ? 1 : utf8_sequence_length(text_.substr(pos_));
+        const size_t length = byte < 0x80 ? 1 : valid_length();
         if (length == 0) return fail("expected valid UTF-8");
         pos_ += length;
       }
@@ -212,12 +225,12 @@ class JsonParser {
       ++pos_;
       const std::optional<uint32_t> low = hex_unit();
       if (low && *low >= 0xdc00 && *low < 0xe000) {
-        append_utf8(out, 0x10000 + ((*unit - 0xd800) << 10) + (*low - 0xdc00));
+        append_utf8(out, static_cast<char32_t>(0x10000 + ((*unit - 0xd800) << 10) + (*low - 0xdc00)));
         return true;
       }
     }
     if (*unit >= 0xd800 && *unit < 0xe000) return fail("expected escaped surrogates in pairs");
-    append_utf8(out, *unit);
+    append_utf8(out, static_cast<char32_t>(*unit));
     return true;
   }
 
@@ -275,29 +288,14 @@ class JsonParser {
 
   /// Nothing when the value overflows; a value too small becomes a signed zero, as in Python.
   static std::optional<double> to_double(std::string_view token) {
+#ifdef __cpp_lib_to_chars
     double value = 0;
-    const auto result = std::from_chars(token.data(), token.data() + token.size(), value);
-    if (result.ec == std::errc()) return value;
-    const bool negative = token.front() == '-';
-    // Out of range: the decimal point's place relative to the first non-zero digit tells which end.
-    const size_t exponent_at = token.find_first_of("eE");
-    const std::string_view mantissa = token.substr(0, exponent_at);
-    const size_t point = std::min(mantissa.find('.'), mantissa.size());
-    const size_t first = mantissa.find_first_of("123456789");
-    const bool small_mantissa = first > point;
-    const bool negative_exponent = exponent_at != std::string_view::npos && token[exponent_at + 1] == '-';
-    // An exponent big enough to leave the range outweighs any mantissa except one of hundreds of digits, where they
-    // differ.
-    const auto magnitude = small_mantissa ? -static_cast<double>(first - point) : static_cast<double>(point - first);
-    double exponent = 0;
-    if (exponent_at != std::string_view::npos) {
-      for (const char c : token.substr(exponent_at + 1)) {
-        if (is_digit(c)) exponent = std::min(exponent * 10 + (c - '0'), 1e18);
-      }
-      if (negative_exponent) exponent = -exponent;
-    }
-    if (magnitude + exponent > 0) return std::nullopt;
-    return negative ? -0.0 : 0.0;
+    if (std::from_chars(token.data(), token.data() + token.size(), value).ec == std::errc()) return value;
+#endif
+    // Out of range, and which end of it; or all numbers, where the library reads no floats.
+    static const locale_t c_locale = newlocale(LC_ALL_MASK, "C", nullptr);
+    const double rounded = strtod_l(std::string(token).c_str(), nullptr, c_locale);
+    return std::isinf(rounded) ? std::nullopt : std::optional(rounded);
   }
 
   std::string_view text_;
@@ -443,6 +441,15 @@ bool is_integer(const ordered_json& value) {
   return value.is_number_integer() || is_big_integer(value);
 }
 
+double shortest_double(float value) {
+  if (!std::isfinite(value)) return static_cast<double>(value);
+  std::array<char, 40> buffer{};
+  const auto written = std::to_chars(buffer.data(), buffer.data() + buffer.size() - 1, value);
+  return parse_json(std::string_view(buffer.data(), static_cast<size_t>(written.ptr - buffer.data())))
+      .value()
+      .get<double>();
+}
+
 std::string python_float(double value) {
   // Shortest digits that read back equal, as d.ddde±xx; Python moves the point itself for exponents -4 to 15.
   std::array<char, 40> buffer{};
@@ -469,45 +476,6 @@ std::string python_float(double value) {
   const size_t whole = static_cast<size_t>(exponent) + 1;
   if (digits.size() <= whole) return sign + digits + std::string(whole - digits.size(), '0') + ".0";
   return sign + digits.substr(0, whole) + "." + digits.substr(whole);
-}
-
-size_t utf8_sequence_length(std::string_view text) {
-  const auto byte = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
-  const auto continues = [&](size_t i) { return (byte(i) & 0xc0U) == 0x80U; };
-  const unsigned lead = byte(0);
-  if (text.empty()) return 0;
-  if (lead < 0x80) return 1;
-  if (lead >= 0xc2 && lead < 0xe0) return continues(1) ? 2 : 0;
-  if (lead >= 0xe0 && lead < 0xf0) {
-    const bool overlong = lead == 0xe0 && byte(1) < 0xa0;
-    const bool surrogate = lead == 0xed && byte(1) >= 0xa0;
-    return continues(1) && continues(2) && !overlong && !surrogate ? 3 : 0;
-  }
-  if (lead >= 0xf0 && lead < 0xf5) {
-    const bool overlong = lead == 0xf0 && byte(1) < 0x90;
-    const bool too_large = lead == 0xf4 && byte(1) >= 0x90;
-    return continues(1) && continues(2) && continues(3) && !overlong && !too_large ? 4 : 0;
-  }
-  return 0;
-}
-
-void append_utf8(std::string& out, uint32_t code_point) {
-  const auto tail = [&](uint32_t shift) { out.push_back(static_cast<char>(0x80U | ((code_point >> shift) & 0x3fU))); };
-  if (code_point < 0x80) {
-    out.push_back(static_cast<char>(code_point));
-  } else if (code_point < 0x800) {
-    out.push_back(static_cast<char>(0xc0U | (code_point >> 6)));
-    tail(0);
-  } else if (code_point < 0x10000) {
-    out.push_back(static_cast<char>(0xe0U | (code_point >> 12)));
-    tail(6);
-    tail(0);
-  } else {
-    out.push_back(static_cast<char>(0xf0U | (code_point >> 18)));
-    tail(12);
-    tail(6);
-    tail(0);
-  }
 }
 
 }  // namespace lily

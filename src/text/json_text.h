@@ -39,9 +39,7 @@ bool is_big_integer(const ordered_json& value);
 bool is_integer(const ordered_json& value);
 /// repr(value) of a finite float in Python: 1.0, 0.1, 1e+22, 1e-07.
 std::string python_float(double value);
-/// Bytes of the well-formed UTF-8 sequence at the start of `text` (1 to 4), or 0 when there is none.
-size_t utf8_sequence_length(std::string_view text);
-/// Appends one Unicode scalar value as UTF-8.
-void append_utf8(std::string& out, uint32_t code_point);
+/// The double whose shortest spelling is that of the float: 0.6F gives 0.6, not 0.6000000238418579.
+double shortest_double(float value);
 
 }  // namespace lily

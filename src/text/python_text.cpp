@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "text/unicode.h"
+
 namespace lily {
 namespace {
 
@@ -188,7 +190,7 @@ class LiteralParser {
       for (int i = 0; i < 2 && pos_ < text_.size() && text_[pos_] >= '0' && text_[pos_] <= '7'; ++i) {
         value = value * 8 + static_cast<uint32_t>(text_[pos_++] - '0');
       }
-      append_utf8(out, value);
+      append_utf8(out, static_cast<char32_t>(value));
       return true;
     }
     out.push_back('\\');  // an unknown escape stands for itself
@@ -204,7 +206,7 @@ class LiteralParser {
     if (error != std::errc() || end != begin + digits) return false;
     pos_ += digits;
     if (value > 0x10ffff || (value >= 0xd800 && value < 0xe000)) return false;
-    append_utf8(out, value);
+    append_utf8(out, static_cast<char32_t>(value));
     return true;
   }
 

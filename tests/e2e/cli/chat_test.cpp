@@ -169,8 +169,73 @@ TEST(ChatFromAPipe, AMessageThatDoesNotFitIsNotSaid) {
   std::string text;
   while (text.size() < 50000) text += "Once upon a time there was a king. ";
   const Outcome outcome = run_lily(short_chat(), text + "\n/stats\n");
-  EXPECT_EQ(outcome.exit, 0);
+  EXPECT_EQ(outcome.exit, 2);
   EXPECT_NE(outcome.err.find("the context holds 4096"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.out.find("0 messages"), std::string::npos) << outcome.out;
+}
+
+TEST(ChatFromAPipe, OptionsOutOfRangeAreRefusedAtTheStart) {
+  for (const auto& [option, value] : {std::pair("--temperature", "5"), std::pair("-n", "0"), std::pair("--stop", "")}) {
+    const Outcome outcome = run_lily({"chat", option, value}, "/help\n");
+    EXPECT_EQ(outcome.exit, 2) << option;
+    EXPECT_EQ(outcome.out, "") << option;
+    EXPECT_TRUE(outcome.err.starts_with("lily: error: ")) << outcome.err;
+  }
+}
+
+TEST(ChatFromAPipe, ALineThatIsTooLongIsOneErrorAndLeftOut) {
+  const Outcome outcome = run_lily({"chat"}, std::string((size_t{16} << 20) * 5 / 2, 'a') + "\n/stats\n");
+  EXPECT_EQ(outcome.exit, 2);
+  EXPECT_EQ(outcome.err, "lily: error: a line of the input is longer than 16 MB; it was left out\n");
+  EXPECT_NE(outcome.out.find("0 messages"), std::string::npos) << outcome.out;
+}
+
+TEST_F(ChatOnATerminal, AFileThatIsNoHistoryIsLeftAlone) {
+  const std::string file = fresh_folder("chat_no_history") + "/notes";
+  write_file(file, "precious\n");
+  Terminal terminal({"chat", "--history", file}, env());
+  ASSERT_TRUE(terminal.expect("is no history"));
+  ASSERT_TRUE(terminal.expect_prompt());
+  terminal.type("/quit\n");
+  EXPECT_EQ(terminal.wait(), 0);
+  EXPECT_EQ(read_whole(file), "precious\n");
+}
+
+TEST_F(ChatOnATerminal, QuitRestoresTheTerminal) {
+  Terminal terminal({"chat"}, env());
+  ASSERT_TRUE(terminal.expect_prompt());
+  terminal.send_signal(SIGWINCH);
+  terminal.send_signal(SIGTSTP);  // a session leader cannot be stopped: it goes on at once
+  terminal.type("abc");
+  ASSERT_TRUE(terminal.expect("abc"));
+  terminal.send_signal(SIGQUIT);
+  EXPECT_EQ(terminal.wait(), 128 + SIGQUIT);
+  EXPECT_TRUE(terminal.is_cooked());
+}
+
+TEST(ChatFromAPipe, OptionsWinOverALoadedConversation) {
+  const std::string folder = fresh_folder("chat_load_options");
+  write_file(
+      folder + "/a.json",
+      R"({"format":"lily-transcript","settings":{"thinking":true},"messages":[{"role":"system","content":"old"}]})");
+  const Outcome outcome =
+      run_lily({"chat", "--load", folder + "/a.json", "--no-think", "--system", "new"}, "/system\n/stats\n");
+  EXPECT_EQ(outcome.exit, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("[system message: new]"), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find("thinking off"), std::string::npos) << outcome.out;
+}
+
+TEST(ChatFromAPipe, AConversationThatCannotGoOnIsNotLoaded) {
+  const std::string folder = fresh_folder("chat_load_broken");
+  write_file(folder + "/role.json", R"([{"role":"user","content":"a"},{"role":"wizard","content":"b"}])");
+  write_file(folder + "/image.json",
+             R"([{"role":"user","content":"a"},{"role":"user","content":[{"type":"image_url","image_url":"x"}]}])");
+  const Outcome outcome =
+      run_lily({"chat"}, "/load " + folder + "/role.json\n/load " + folder + "/image.json\n/stats\n");
+  EXPECT_EQ(outcome.exit, 2);
+  EXPECT_NE(outcome.err.find("role.json: messages[1]: Unexpected message role."), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("image.json: messages[1]: the content has a part of type image"), std::string::npos)
+      << outcome.err;
   EXPECT_NE(outcome.out.find("0 messages"), std::string::npos) << outcome.out;
 }
 

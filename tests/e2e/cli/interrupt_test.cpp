@@ -52,6 +52,18 @@ TEST(FullDisk, IsAFailure) {
   EXPECT_NE(read_whole(err).find("cannot write to standard output"), std::string::npos);
 }
 
+TEST(StandardError, ThatCannotBeWrittenChangesNothing) {
+  const std::string lily = LILY_BINARY;
+  for (const char* redirection : {"2>&-", "2>/dev/full"}) {
+    const std::string answer = lily + " run -p hi -n 4 > /dev/null " + redirection;
+    const int answered = std::system(answer.c_str());
+    EXPECT_TRUE(WIFEXITED(answered) && WEXITSTATUS(answered) == 0) << redirection << " " << answered;
+    const std::string refusal = lily + " run -m /nonexistent -p hi " + redirection;
+    const int refused = std::system(refusal.c_str());
+    EXPECT_TRUE(WIFEXITED(refused) && WEXITSTATUS(refused) == 2) << redirection << " " << refused;
+  }
+}
+
 TEST(Interrupt, DuringDecodeKeepsThePartialText) {
   Launch launch{.args = long_run(), .input = {}};
   launch.signal_when = [](std::string_view out) { return out.size() >= 10 ? SIGINT : 0; };

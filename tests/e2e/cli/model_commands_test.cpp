@@ -193,7 +193,8 @@ TEST(Run, WorksWithoutALocale) {
 }
 
 TEST(Run, AModelThatDoesNotExistIsNamed) {
-  expect_refused(run_lily({"run", "-m", "/nonexistent", "-p", "x"}), "model folder /nonexistent: does not exist");
+  expect_refused(run_lily({"run", "-m", "/nonexistent", "-p", "x"}),
+                 "/nonexistent does not exist, expected the folder");
 }
 
 TEST(Run, EverySimdLevelAndActivationTypeRuns) {

@@ -71,7 +71,7 @@ TEST(Tokenize, BrokenInputIsReplacedOrRefused) {
   EXPECT_EQ(json_of(run_lily({"tokenize", "--json"}, "a\uFFFD"))["ids"], out["ids"]);
   expect_refused(run_lily({"tokenize", "--decode"}, "1 2 x"), "entry 3 is \"x\"");
   expect_refused(run_lily({"tokenize", "--decode"}, "999999"), "token id 999999 at position 0");
-  expect_refused(run_lily({"tokenize", "-m", "/nonexistent/model"}), "/nonexistent/model: does not exist");
+  expect_refused(run_lily({"tokenize", "-m", "/nonexistent/model"}), "/nonexistent/model does not exist");
 }
 
 TEST(Template, RendersTheRecordedConversations) {
@@ -104,6 +104,33 @@ TEST(Template, RendersTheRecordedConversations) {
   }
   EXPECT_GE(texts, 10);
   EXPECT_GE(texts + errors, 30);
+}
+
+TEST(Template, ReadsPipesAndStandardInputOnce) {
+  const std::string folder = fresh_folder("template_pipe");
+  const std::string fifo = folder + "/messages";
+  const std::string out = folder + "/out";
+  const std::string command = "mkfifo " + fifo + " && { echo '[{\"role\": \"user\", \"content\": \"b\"}]' > " + fifo +
+                              " & " + LILY_BINARY + " template --no-generation-prompt --messages " + fifo + " > " +
+                              out + "; }";
+  EXPECT_EQ(std::system(command.c_str()), 0);
+  EXPECT_EQ(read_whole(out), "<|im_start|>user\nb<|im_end|>\n");
+  expect_refused(run_lily({"template", "--messages", "-", "--tools", "-"}, "[]"), "--messages and --tools both");
+  expect_refused(run_lily({"run", "--tools", "-"}, "hi"), "--tools and the prompt both");
+}
+
+TEST(Template, RefusesToolsWithoutAName) {
+  const std::string folder = fresh_folder("template_tools");
+  write_file(folder + "/m.json", R"([{"role": "user", "content": "b"}])");
+  for (const char* broken : {"3", "{}", R"({"name": 3})", R"({"function": {"name": ""}})", R"({"function": "f"})"}) {
+    write_file(folder + "/t.json",
+               R"([{"name": "flat"}, {"type": "function", "function": {"name": "f"}}, )" + std::string(broken) + "]");
+    expect_refused(run_lily({"template", "--messages", folder + "/m.json", "--tools", folder + "/t.json"}),
+                   "t.json: tools[2]: expected an object with the name of a function");
+  }
+  write_file(folder + "/m.json", R"([{"role": "user", "content": [{"type": "image_url", "image_url": "x"}]}])");
+  expect_refused(run_lily({"template", "--messages", folder + "/m.json"}),
+                 "messages[0]: the content has a part of type image");
 }
 
 TEST(Template, RefusesWithTheTemplatesWords) {
@@ -201,12 +228,39 @@ TEST(Inspect, ShowsShapeTensorsSizesAndMemory) {
   EXPECT_NE(text.out.find("lm_head"), std::string::npos);
 }
 
+TEST(Inspect, NumbersAreSpelledAsTheFilesSpellThem) {
+  const Outcome outcome = run_lily({"inspect", "--json"});
+  EXPECT_NE(outcome.out.find("\"temperature\":0.6,"), std::string::npos) << outcome.out.substr(0, 2000);
+  EXPECT_NE(outcome.out.find("\"rms_eps\":1e-06,"), std::string::npos) << outcome.out.substr(0, 2000);
+}
+
 TEST(Inspect, ABrokenModelIsRefusedInOneSentence) {
   const std::string folder = fresh_folder("broken_model");
   expect_refused(run_lily({"inspect", "-m", folder}), "config.json");
   write_file(folder + "/config.json", R"({"model_type": "llama"})");
   expect_refused(run_lily({"inspect", "-m", folder}), "llama");
-  expect_refused(run_lily({"inspect", "-m", folder + "/config.json"}), "not a folder");
+  expect_refused(run_lily({"inspect", "-m", folder + "/config.json"}),
+                 "config.json is a file, expected the folder of an MLX");
+}
+
+TEST(ModelChoice, WhatIsNoModelFolderIsNamedByEveryCommand) {
+  const std::string folder = fresh_folder("no_model");
+  write_file(folder + "/x.gguf", "GGUF");
+  write_file(folder + "/messages.json", R"([{"role": "user", "content": "a"}])");
+  const std::string empty = fresh_folder("no_model_empty");
+  for (const std::vector<std::string>& args : {std::vector<std::string>{"run", "-p", "hi"},
+                                               {"tokenize"},
+                                               {"template", "--messages", folder + "/messages.json"},
+                                               {"chat"}}) {
+    const auto refusal = [&args](const std::string& model, std::string_view part) {
+      std::vector<std::string> all = args;
+      all.insert(all.end(), {"-m", model});
+      expect_refused(run_lily(all, "a"), part);
+    };
+    refusal(folder + "/x.gguf", "x.gguf is a GGUF file, expected the folder of an MLX 4-bit checkpoint");
+    refusal(folder + "/messages.json", "messages.json is a file, expected the folder of an MLX 4-bit checkpoint");
+    refusal(empty, "holds nothing (it is empty), expected the folder of an MLX 4-bit checkpoint");
+  }
 }
 
 TEST(ModelChoice, TheEnvironmentNamesAModelAndTheOptionWins) {
@@ -243,8 +297,15 @@ TEST(CommandLine, UsageErrorsAreOneSentenceAndStatus2) {
   expect_refused(run_lily(std::vector<std::string>{}), "see lily --help");
   expect_refused(run_lily({"fly"}), "fly");
   expect_refused(run_lily({"run", "--nope"}), "--nope");
-  expect_refused(run_lily({"run", "-p", "x", "--max-tokens", "many"}), "--max-tokens");
-  expect_refused(run_lily({"run", "-p", "x", "--max-tokens", "-1"}), "--max-tokens");
+  expect_refused(run_lily({"run", "-p", "x", "--max-tokens", "many"}),
+                 "--max-tokens: expected a whole number from 1 to 4294967295, found \"many\"");
+  expect_refused(run_lily({"run", "-p", "x", "--max-tokens", "-1"}), "expected a whole number from 1");
+  for (const char* seed : {"-1", "010", "0x10", "1.5", ""}) {
+    expect_refused(run_lily({"run", "-p", "x", std::string("--seed=") + seed}), "--seed");
+  }
+  expect_refused(run_lily({"run", "-p", "x", "--temperature", "5"}), "expected a number from 0 to 2, found \"5\"");
+  expect_refused(run_lily({"run", "-p", "x", "--top-p", "nan"}), "expected a number from 0 to 1, found \"nan\"");
+  expect_refused(run_lily({"run", "-p", "x", "--stop", "a", "--stop", "b\xff"}), "--stop: text 2 is not valid UTF-8");
   expect_refused(run_lily({"run", "-p", "x", "--threads", "0"}), "--threads");
   expect_refused(run_lily({"run", "-p", "x", "--activations", "f16"}), "f16");
   expect_refused(run_lily({"run", "-p", "x", "--token-ids", "1"}), "--token-ids");

@@ -168,10 +168,10 @@ TEST(OutputParserFuzz, CuttingNeverChangesTheResultAndArgumentsAreJson) {
                             .tools = below(random, 8) != 0,
                             .cause = below(random, 3) == 0 ? FinishCause::kLength : FinishCause::kStop};
     const AssistantTurn whole = parse({text}, settings);
-    const std::string message = compact_json(whole.to_message());
+    const std::string message = compact_json(whole.to_message(settings.cause));
     for (int i = 0; i < 2; ++i) {
       const AssistantTurn cut = parse(random_cuts(random, text), settings);
-      ASSERT_EQ(compact_json(cut.to_message()), message) << "round " << round << ": " << text;
+      ASSERT_EQ(compact_json(cut.to_message(settings.cause)), message) << "round " << round << ": " << text;
       ASSERT_EQ(cut.finish_reason(settings.cause), whole.finish_reason(settings.cause)) << "round " << round;
     }
     for (const ToolCall& call : whole.calls) {

@@ -73,7 +73,10 @@ TEST(Transcript, SavesLoadsAndReplacesItsOwnKind) {
   EXPECT_EQ(back.value().messages, example().messages);
   EXPECT_TRUE(save_transcript({}, file).ok());
   EXPECT_TRUE(load_transcript(file).value().messages.empty());
-  EXPECT_FALSE(std::filesystem::exists(file.string() + ".new"));
+  EXPECT_EQ(std::filesystem::status(file).permissions(),
+            std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  const std::filesystem::directory_iterator entries(file.parent_path());
+  EXPECT_EQ(std::distance(begin(entries), end(entries)), 1) << "nothing else is left behind";
 }
 
 TEST(Transcript, NeverOverwritesAnotherFile) {
@@ -83,6 +86,14 @@ TEST(Transcript, NeverOverwritesAnotherFile) {
   ASSERT_FALSE(saved.ok());
   EXPECT_NE(saved.failure().message.find("no transcript"), std::string::npos);
   EXPECT_EQ(content_of(file), "precious");
+}
+
+TEST(Transcript, NeverOverwritesAListOfMessages) {
+  const std::filesystem::path file = fresh_folder() / "messages.json";
+  const std::string list = R"([{"role": "user", "content": "a"}])";
+  std::ofstream(file) << list;
+  EXPECT_FALSE(save_transcript(example(), file).ok());
+  EXPECT_EQ(content_of(file), list);
 }
 
 TEST(Transcript, NamesTheFileThatFails) {

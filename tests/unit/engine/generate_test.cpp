@@ -424,6 +424,20 @@ TEST_P(GenerateTest, ACallbackThatThrowsLeavesTheEngineUsable) {
   EXPECT_EQ(fake.run(session, {.prompt = {40}, .max_tokens = 2}).token_ids, (std::vector<uint32_t>{41, 42}));
 }
 
+TEST_P(GenerateTest, ACallbackThatThrowsOnTheLastTokenLeavesNoTrace) {
+  FakeEngine fake(options());
+  for (int round = 0; round < 2; ++round) {
+    Session session = fake.session();
+    int tokens = 0;
+    const auto on_token = [&tokens](const TokenEvent&) {
+      if (++tokens == 2) throw std::string("closed");
+    };
+    EXPECT_THROW(fake.run(session, {.prompt = {1}, .max_tokens = 2}, {.on_token = on_token}), std::string);
+    EXPECT_EQ(fake.engine->scheduler().size(), 0U);
+    EXPECT_EQ(fake.run(session, {.prompt = {40}, .max_tokens = 2}).token_ids, (std::vector<uint32_t>{41, 42}));
+  }
+}
+
 TEST(LookAhead, SubmitsTheNextStepWithItsTokenFromTheMailboxBeforeReadingTheLast) {
   FakeEngine fake({.depth = 2});
   Session session = fake.session();

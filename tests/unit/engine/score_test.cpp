@@ -127,7 +127,7 @@ TEST(Perplexity, AveragesOverWindowsThatEachStartAfresh) {
   FakeEngine fake(scoring());
   const std::vector<uint32_t> tokens = counting(0, 130);
   double expected = 0;
-  for (const auto& [first, count] : std::vector<std::pair<uint32_t, uint32_t>>{{0, 64}, {64, 64}, {128, 2}}) {
+  for (const auto& [first, count] : std::vector<std::pair<uint32_t, uint32_t>>{{0, 64}, {64, 64}}) {
     Session session = fake.session();
     const auto scores = score(*fake.engine, session, std::span(tokens).subspan(first, count)).value();
     for (const PositionScore& each : scores) {
@@ -135,20 +135,33 @@ TEST(Perplexity, AveragesOverWindowsThatEachStartAfresh) {
     }
   }
   std::vector<uint32_t> progress;
-  const Perplexity result = perplexity(*fake.engine, tokens, 64, [&](uint32_t done, uint32_t total) {
-                              EXPECT_EQ(total, 3U);
-                              progress.push_back(done);
-                              return true;
-                            }).value();
-  EXPECT_EQ(result.scored_tokens, 127U);
-  EXPECT_NEAR(result.mean_nll, expected / 127, 1e-9);
-  EXPECT_NEAR(result.perplexity, std::exp(expected / 127), 1e-6 * result.perplexity);
-  EXPECT_EQ(progress, (std::vector<uint32_t>{1, 2, 3}));
+  uint64_t fed = 0;
+  const Perplexity result = perplexity(*fake.engine, tokens, 64,
+                                       {.on_progress =
+                                            [&](uint64_t done, uint64_t total) {
+                                              EXPECT_EQ(total, 128U) << "the rest of two tokens is dropped";
+                                              fed = done;
+                                            },
+                                        .on_window =
+                                            [&](uint32_t done, std::span<const PositionScore> scores) {
+                                              EXPECT_EQ(scores.size(), 64U);
+                                              progress.push_back(done);
+                                              return true;
+                                            }})
+                                .value();
+  EXPECT_EQ(result.windows, 2U);
+  EXPECT_EQ(fed, 128U);
+  EXPECT_EQ(result.scored_tokens, 126U);
+  EXPECT_NEAR(result.mean_nll, expected / 126, 1e-9);
+  EXPECT_NEAR(result.perplexity, std::exp(expected / 126), 1e-6 * result.perplexity);
+  EXPECT_EQ(progress, (std::vector<uint32_t>{1, 2}));
 }
 
 TEST(Perplexity, CanBeStoppedAndRefusesTooLittleText) {
   FakeEngine fake(scoring());
-  const auto stopped = perplexity(*fake.engine, counting(0, 130), 64, [](uint32_t done, uint32_t) { return done < 2; });
+  const auto stopped =
+      perplexity(*fake.engine, counting(0, 130), 64,
+                 {.on_window = [](uint32_t done, std::span<const PositionScore>) { return done < 2; }});
   ASSERT_FALSE(stopped);
   EXPECT_EQ(stopped.failure().kind, FailureKind::kCancelled);
   EXPECT_FALSE(perplexity(*fake.engine, counting(0, 1), 64));

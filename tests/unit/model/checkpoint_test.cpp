@@ -207,11 +207,11 @@ TEST(Checkpoint, AnUnknownTensorIsNamed) {
 
 TEST(Checkpoint, MoreLayersThanTheConfigSaysAreRefused) {
   const fs::path folder = tiny("fewer_layers", 1);
-  test::edit_json(folder / "config.json", [](auto& json) {
-    json["text_config"]["num_hidden_layers"] = 3;
-    json["text_config"]["layer_types"] = {"linear_attention", "linear_attention", "linear_attention"};
+  test::edit_safetensors(folder / "model.safetensors", [](Tensors& tensors) {
+    tensors.push_back({"language_model.model.layers.4.mlp.gate.scales", "U8", {1}, std::vector<std::byte>(1)});
   });
-  EXPECT_TRUE(contains(refusal(folder), "layers.3."));
+  test::rewrite_index(folder);
+  EXPECT_TRUE(contains(refusal(folder), "layers.4.mlp.gate.scales (in model.safetensors) has no place"));
   test::edit_json(folder / "config.json", [](auto& json) {
     json["text_config"].erase("layer_types");
     json["text_config"]["full_attention_interval"] = 4;

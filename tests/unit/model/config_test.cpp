@@ -219,6 +219,17 @@ INSTANTIATE_TEST_SUITE_P(
         text_value("layers_48", "num_hidden_layers", 48, {"layer_types is", "list of 48"}),
         text_value("layer_type", "layer_types", {"linear_attention", "mamba", "linear_attention", "full_attention"},
                    {"mamba"}),
+        text_value("all_linear", "layer_types",
+                   {"linear_attention", "linear_attention", "linear_attention", "linear_attention"},
+                   {"layer_types needs at least one linear_attention and one full_attention layer", "found 4 and 0"}),
+        text_value("all_full", "layer_types", {"full_attention", "full_attention", "full_attention", "full_attention"},
+                   {"found 0 and 4"}),
+        Refusal{"interval_beyond_the_layers",
+                [](Json&, Json& text) {
+                  text.erase("layer_types");
+                  text["full_attention_interval"] = 5;
+                },
+                {"found 4 and 0"}},
         text_value("gate_off", "attn_output_gate", false, {"false, expected true"}),
         text_value("gate_type", "output_gate_type", "sigmoid", {"sigmoid, expected silu or swish"}),
         text_value("act", "hidden_act", "gelu", {"gelu, expected silu"}),
@@ -299,6 +310,9 @@ TEST(ConfigFile, BrokenJsonIsRefusedWithItsPlace) {
 
 TEST(ConfigFile, BrokenSidecarsAreNamed) {
   const fs::path folder = config_folder("sidecars", [](Json&) {});
+  test::write_text(folder / "generation_config.json", R"({"temperature": 5})");
+  EXPECT_TRUE(contains(caught([&] { load_config(folder); }).text,
+                       "generation_config.json: temperature is 5, expected a number from 0 to 2"));
   test::write_text(folder / "generation_config.json", R"({"temperature": "hot"})");
   EXPECT_TRUE(contains(caught([&] { load_config(folder); }).text,
                        "generation_config.json: temperature is hot, expected a number"));

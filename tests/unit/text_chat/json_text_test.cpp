@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace lily {
@@ -129,10 +131,19 @@ TEST(JsonText, RefusesBadUtf8) {
   for (const std::string_view bytes : {"\xc0\x80", "\xc3", "\xe0\x80\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80",
                                        "\xf0\x8f\xbf\xbf", "\x80", "\xe2\x82", "\xf5\x80\x80\x80"}) {
     EXPECT_FALSE(parse_json("\"" + std::string(bytes) + "\"").ok());
-    EXPECT_EQ(utf8_sequence_length(bytes), 0U);
   }
-  EXPECT_EQ(utf8_sequence_length("\xf4\x8f\xbf\xbf"), 4U);
-  EXPECT_EQ(utf8_sequence_length("\xed\x9f\xbf"), 3U);
+  for (const std::string_view bytes : {"\xf4\x8f\xbf\xbf", "\xed\x9f\xbf"}) {
+    EXPECT_EQ(parse_json("\"" + std::string(bytes) + "\"").value(), std::string(bytes));
+  }
+}
+
+TEST(JsonText, FloatsBecomeTheDoublesThatPrintAlike) {
+  for (const auto& [value, text] :
+       {std::pair(0.6F, "0.6"), {1e-6F, "1e-06"}, {-1e30F, "-1e+30"}, {3.0F, "3.0"}, {0.0F, "0.0"}}) {
+    EXPECT_EQ(compact_json(shortest_double(value)), text);
+    EXPECT_EQ(static_cast<float>(shortest_double(value)), value);
+  }
+  EXPECT_TRUE(std::isnan(shortest_double(NAN)));
 }
 
 TEST(JsonText, LimitsTheDepth) {

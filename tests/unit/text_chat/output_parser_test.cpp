@@ -311,12 +311,22 @@ TEST(OutputParser, MakesUpForMissingClosers) {
 TEST(OutputParser, MakesTheAssistantMessage) {
   const AssistantTurn turn = parse_pieces({"hm</think>\n\n" + kT01}, kThinking);
   EXPECT_EQ(
-      compact_json(turn.to_message()),
+      compact_json(turn.to_message(FinishCause::kStop)),
       R"({"role":"assistant","content":null,"reasoning_content":"hm","tool_calls":[{"id":"call_000000000000000100000002",)"
       R"("type":"function","function":{"name":"book_seat","arguments":"{\"row\":12,\"zip\":\"02134\"}"}}]})");
-  EXPECT_EQ(compact_json(parse_pieces({"hi"}, {}).to_message()), R"({"role":"assistant","content":"hi"})");
-  EXPECT_EQ(compact_json(parse_pieces({"hi"}, kThinking).to_message()),
+  EXPECT_EQ(compact_json(parse_pieces({"hi"}, {}).to_message(FinishCause::kStop)),
+            R"({"role":"assistant","content":"hi"})");
+  EXPECT_EQ(compact_json(parse_pieces({"hi"}, kThinking).to_message(FinishCause::kStop)),
             R"({"role":"assistant","content":"","reasoning_content":"hi"})");
+}
+
+TEST(OutputParser, ACallLeftOpenIsInTheMessageOfACutTextOnly) {
+  const std::string open = "<tool_call>\n<function=save_text>\n<parameter=path>\np";
+  for (const auto& settings : {Case{}, kCut}) {
+    const ordered_json message = parse_pieces({open}, settings).to_message(settings.cause);
+    EXPECT_EQ(message.contains("tool_calls"), settings.cause == FinishCause::kLength) << compact_json(message);
+    EXPECT_EQ(message["content"].is_null(), settings.cause == FinishCause::kLength) << compact_json(message);
+  }
 }
 
 std::string parse_in_steps(std::string_view text, size_t step, bool thinking) {
