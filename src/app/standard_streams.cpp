@@ -54,7 +54,7 @@ void open_missing_streams() {
 
 void write_error_line(std::string_view line) {
   const std::string text = std::string(line) + "\n";
-  std::fwrite(text.data(), 1, text.size(), stderr);
+  static_cast<void>(std::fwrite(text.data(), 1, text.size(), stderr));
 }
 
 namespace {

@@ -81,7 +81,7 @@ extern "C" void handle_stop(int) {
   sigset_t before;
   sigemptyset(&stop);
   sigaddset(&stop, SIGTSTP);
-  raise(SIGTSTP);
+  static_cast<void>(raise(SIGTSTP));
   pthread_sigmask(SIG_UNBLOCK, &stop, &before);  // stops here
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   install(SIGTSTP, handle_stop, SA_RESTART);

@@ -1,12 +1,12 @@
 #include "text/json_text.h"
 
-#include <locale.h>
 #if defined(__APPLE__)
 #include <xlocale.h>
 #endif
 
 #include <array>
 #include <charconv>
+#include <clocale>
 #include <cmath>
 #include <cstdint>
 #include <optional>
