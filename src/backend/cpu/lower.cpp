@@ -22,7 +22,7 @@ class Lowering {
 
   Lowered take() {
     for (const Op& op : plan_.ops) {
-      std::visit([this](const auto& o) { add(o); }, op);
+      std::visit([this](const auto& o) { this->add(o); }, op);
     }
     return std::move(result_);
   }

@@ -37,7 +37,7 @@ double weight_of(const Candidate& candidate, double top, float temperature) {
 /// Cuts the candidates to the smallest set of most likely ones whose weights reach `share` of `total`, best first.
 /// Sorts a growing prefix only: a whole vocabulary takes tens of milliseconds.
 void keep_share(std::vector<Candidate>& candidates, float temperature, double share, double total) {
-  const double top = std::min_element(candidates.begin(), candidates.end(), before)->logit;
+  const auto top = static_cast<double>(std::min_element(candidates.begin(), candidates.end(), before)->logit);
   double sum = 0.0;
   size_t sorted = 0;
   for (size_t wanted = 64; sorted < candidates.size(); wanted *= 8) {
@@ -157,7 +157,7 @@ class SampleLaunch : public Launch {
 
   /// Temperature, top-p, min-p and the draw. Candidates stand in id order unless a filter has sorted them.
   static uint32_t pick(const SampleParams& params, std::vector<Candidate>& candidates) {
-    const double top = std::min_element(candidates.begin(), candidates.end(), before)->logit;
+    const auto top = static_cast<double>(std::min_element(candidates.begin(), candidates.end(), before)->logit);
     const auto weight = [&](const Candidate& candidate) { return weight_of(candidate, top, params.temperature); };
     const auto total_weight = [&] {
       double total = 0.0;
